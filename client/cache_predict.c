@@ -19,7 +19,7 @@ predictor_of(
     struct arena *a, const struct export_rows *x, struct str class, struct predictor *out, struct err *e)
 {
 	for (uint32_t i = 0; i < x->n_predictors; i++)
-		if (str_eq(x->predictors[i].class, class) && x->predictors[i].epoch == GENERATOR_EPOCH)
+		if (str_eq(x->predictors[i].class, class) && x->predictors[i].epoch == SAMPLES_EPOCH)
 			return predictor_read(a, x->predictors[i].file, out, e);
 	return predictor_read(a, predictor_shipped(), out, e);
 }

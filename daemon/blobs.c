@@ -58,8 +58,8 @@ run_stats(struct db *db, struct store_op *op)
 
 	a->m = (struct msg){.type = MSG_counts};
 	return cache_stats(db, &op->arena, &a->m.counts.counts, &a->m.counts.n_counts, &op->err) &&
-	    predictor_list(db, &op->arena, GENERATOR_EPOCH, &a->m.counts.predictors,
-		&a->m.counts.n_predictors, &op->err);
+	    predictor_list(
+		db, &op->arena, SAMPLES_EPOCH, &a->m.counts.predictors, &a->m.counts.n_predictors, &op->err);
 }
 
 /* An answer has room for one message: rows are left off until it fits. */

@@ -126,13 +126,13 @@ run_take(struct db *db, struct store_op *op)
 	struct err *e = &op->err;
 
 	if (!t->is_better)
-		return predictor_tried(db, t->p.class, GENERATOR_EPOCH, t->rows, e);
+		return predictor_tried(db, t->p.class, SAMPLES_EPOCH, t->rows, e);
 	if (!os_read_file(os_real(), &op->arena, t->path, PREDICT_FILE_MAX, &t->p.file, e) ||
 	    !learn_check(t->p.file, e)) {
 		struct err why = {0};
 
 		t->has_failed = true;
-		return predictor_tried(db, t->p.class, GENERATOR_EPOCH, t->rows, &why);
+		return predictor_tried(db, t->p.class, SAMPLES_EPOCH, t->rows, &why);
 	}
 	return predictor_put(db, &t->p, t->rows, e);
 }
@@ -172,7 +172,7 @@ take(struct daemon *d, const char *why)
 
 	t->p = (struct m_predictor){
 	    .class = {str_dup(&t->op.arena, l->class), l->class.n},
-	    .epoch = GENERATOR_EPOCH,
+	    .epoch = SAMPLES_EPOCH,
 	    .method = str_of(has_trees ? "trees" : "line"),
 	    .rows = (uint64_t)fmax(figure(l->line, "own"), 0),
 	    .compared = (uint64_t)fmax(figure(l->line, "compared"), 0),
@@ -277,7 +277,7 @@ lay_out(struct db *db, struct look *k)
 	struct m_predictor used;
 	struct bytes rows;
 
-	if (!predictor_find(db, a, k->class, GENERATOR_EPOCH, &used, e) ||
+	if (!predictor_find(db, a, k->class, SAMPLES_EPOCH, &used, e) ||
 	    !cache_export(db, a, k->class, &rows, e))
 		return false;
 	k->has_used = used.file.n > 0;
@@ -295,7 +295,7 @@ run_look(struct db *db, struct store_op *op)
 	struct look *k = (struct look *)(void *)op;
 
 	os_remove_tree(k->dir);
-	return predictor_wanted(db, &op->arena, GENERATOR_EPOCH, FEWEST_NEW, &k->class, &k->rows, &op->err) &&
+	return predictor_wanted(db, &op->arena, SAMPLES_EPOCH, FEWEST_NEW, &k->class, &k->rows, &op->err) &&
 	    (k->rows == 0 || lay_out(db, k));
 }
 

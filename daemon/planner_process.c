@@ -260,7 +260,7 @@ lay_predictor(struct db *db, struct start_op *s)
 
 	if (s->predictor_path)
 		return true;
-	if (!predictor_find(db, a, s->env.class, GENERATOR_EPOCH, &p, &s->op.err))
+	if (!predictor_find(db, a, s->env.class, SAMPLES_EPOCH, &p, &s->op.err))
 		return false;
 	if (p.file.n == 0)
 		return true;

@@ -385,11 +385,11 @@ static bool
 leave_predictor(
     struct import *im, const struct m_predictor *p, const struct m_predictor *here, struct err *why)
 {
-	if (p->epoch != GENERATOR_EPOCH)
+	if (p->epoch != SAMPLES_EPOCH)
 		return !err_set(why, ERR_NEWER,
 		    "it is of generator epoch %llu and this Korch of %d; what it learned from is read anew "
 		    "here",
-		    (unsigned long long)p->epoch, (int)GENERATOR_EPOCH);
+		    (unsigned long long)p->epoch, (int)SAMPLES_EPOCH);
 	if (!im->db->trained_check || !im->db->trained_check(p->file, why))
 		return true;
 	if (here->file.n && !predictor_is_better(p, here))

@@ -76,7 +76,7 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 		set->n_failed++;
 		return false;
 	}
-	out->is_older = m->epoch != GENERATOR_EPOCH;
+	out->is_older = m->epoch < SAMPLES_EPOCH;
 	set->n_other_epoch += out->is_older;
 	if (out->is_older && !out->is_own)
 		return false;

@@ -257,7 +257,7 @@ describe(const struct train_set *set, struct predictor *out)
 {
 	out->n_rows = set->n_rows;
 	out->n_models = set->n_models;
-	out->epoch = GENERATOR_EPOCH;
+	out->epoch = SAMPLES_EPOCH;
 	for (uint32_t i = 0; i < set->n_rows; i++)
 		out->n_specs += i == 0 || !hash_eq(&set->rows[i].spec, &set->rows[i - 1].spec);
 	if (set->n_envs)

@@ -1,18 +1,6 @@
 /* kernels/emit/dialect.c: the languages. */
 #include "gen_int.h"
 
-const struct dialect dialect_c = {
-    .name = "C",
-    .body = "static __attribute__((noinline)) void",
-    .function = "void",
-    .params = "void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi",
-    .table = "static const",
-    .restrict_ = "restrict",
-    .vector_loop = "",
-    .infinity = "__builtin_inff()",
-    .nan = "__builtin_nanf(\"\")",
-};
-
 /* The K_ words are the prelude's: on a GPU, and in the host shim that runs the same text. */
 const struct dialect dialect_cuda = {
     .name = "CUDA C",

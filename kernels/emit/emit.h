@@ -1,4 +1,5 @@
-/* kernels/emit/emit.h: a tile program becomes C, or CUDA C: one walker, two dialects. */
+/* kernels/emit/emit.h: a spec and a schedule become C, by way of the loop program, or CUDA C, for the most
+ * part by way of the tile program. */
 #ifndef KORCH_EMIT_H
 #define KORCH_EMIT_H
 
@@ -13,18 +14,10 @@ struct tile_work {
 	double slots, bytes; /* what is known without machine code: instructions that a warp issues, about;
 	                        bytes that the block copies to shared memory */
 };
-/* A function in the text that other kernels of the same name's may hold too: the compiler sees it once a
- * file. */
-struct kernel_part {
-	const char *name;
-	size_t bytes;
-};
 /* A kernel as text, and what its machine code will be described by. */
 struct kernel_code {
 	struct str text;   /* needs the prelude once per file */
 	size_t head_bytes; /* of the text: the comment that names the schedule */
-	const struct kernel_part *parts;
-	uint32_t n_parts;
 	struct descriptor desc;
 	bool tiled[KERNEL_MAX_PASSES];            /* CUDA: a linear stage in tiles */
 	struct tile_work work[KERNEL_MAX_PASSES]; /* CUDA */
@@ -63,7 +56,7 @@ struct str emit_cuda_prelude(struct arena *a, bool for_host);
 struct str emit_c_prelude(struct arena *a, const struct target *t);
 /* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how
  * many.  Few kernels a file: of two cores one would else wait for the other's last file, and the prelude
- * costs little.  Kernels with parts in common stand in one file, so far as files of about one size allow. */
+ * costs little. */
 enum { EMIT_FILE_KERNELS = 6 };
 uint32_t emit_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
     uint32_t n, uint32_t max, struct str **texts);

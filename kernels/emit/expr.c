@@ -288,12 +288,6 @@ read_text(struct gen *g, const struct ex *n)
 	return arena_printf(g->a, "%s[%s]", array, at);
 }
 
-bool
-gen_knows(struct gen *g, ix_id i)
-{
-	return is_bound_ix(g, i);
-}
-
 const char *
 gen_condition(struct gen *g, const struct ex *n)
 {

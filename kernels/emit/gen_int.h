@@ -19,13 +19,6 @@ struct gen_name {
 	bool is_ix;
 	const char *was;
 };
-/* A function that other kernels may have too (linear_shared.c): `what` it does for the stage. */
-struct gen_shared {
-	uint32_t stage;
-	int what;
-	const char *name;
-	size_t bytes;
-};
 enum { GEN_SCRATCH = 16 };
 struct array_use {
 	struct gen *g;
@@ -64,10 +57,7 @@ struct gen {
 	struct gen_name *undo;
 	uint32_t n_undo, cap_undo;
 	const char *scratch[GEN_SCRATCH]; /* names behind EX_SCRATCH */
-	struct gen_shared *shared;
-	uint32_t n_shared, cap_shared;
-	int copies;    /* of the innermost text, by splitting loops at borders */
-	uint32_t lazy; /* inside an arm that may not be evaluated: nothing moves out */
+	uint32_t lazy;                    /* inside an arm that may not be evaluated: nothing moves out */
 };
 
 /* text.c: lines and scopes. */
@@ -85,8 +75,6 @@ const char *gen_ex(struct gen *g, ex_id e);
 /* Temporaries for all parts of e that depend on bound axes only: what a loop need not repeat. */
 void gen_hoist(struct gen *g, ex_id e);
 void gen_hoist_ix(struct gen *g, ix_id i);
-/* Are all axes of i bound? */
-bool gen_knows(struct gen *g, ix_id i);
 /* What a guard asks. */
 const char *gen_condition(struct gen *g, const struct ex *guard);
 /* tensor[at] = value, in the tensor's stored form. */
@@ -101,12 +89,7 @@ const char *gen_map_text(
     struct gen *g, enum prim p, enum dtype out, enum dtype in, enum dtype in1, const char *const *arg);
 const char *gen_const(struct gen *g, const struct ex *c);
 
-/* Before an innermost loop that writes the tensor: where it may lie on an operand's bytes, the
- * compiler is told that turns do not depend on each other; `restrict` tells it elsewhere. */
-void gen_independent(struct gen *g, uint32_t tensor);
-
-/* loops.c: loops with borders cut off.  `then` emits what stands inside, for the expressions as
- * they are in that part of the loops' range. */
+/* loops.c: `then` emits what stands inside. */
 enum { NEST_AXES = STAGE_AXES + PASS_OUTER, NEST_EX = 6 };
 struct nest {
 	axis_id axis[NEST_AXES];
@@ -114,21 +97,10 @@ struct nest {
 	ex_id ex[NEST_EX]; /* what the inside evaluates; EX_NONE: unused */
 	ix_id ix[2];       /* and where it goes */
 	const struct stage *s;
-	bool independent; /* turns of the innermost loop do not depend on each other, and must say so */
 };
 typedef void nest_fn(struct gen *g, struct nest *n, void *self);
 void gen_loops(struct gen *g, struct nest *n, uint32_t level, uint32_t end, nest_fn *then, void *self);
-/* Cuts of the axis' range where a border guard changes its answer: cut[0] = lo .. cut[n] = hi + 1;
- * returns n, 1 where there is none or the text has been copied often enough. */
-enum { NEST_CUTS = 8 };
-int nest_cuts(struct gen *g, const struct nest *n, axis_id a, int64_t cut[NEST_CUTS + 1]);
-/* The nest with axis a limited to [lo, hi); *part is the new axis. */
-struct nest nest_part(struct gen *g, const struct nest *n, axis_id a, int64_t lo, int64_t hi, axis_id *part);
-/* Outer axes of the pass are bound already: an if for each part of their range. */
-void gen_outer_parts(struct gen *g, struct nest *n, nest_fn *then, void *self);
 struct nest nest_of(const struct gen *g, const struct stage *s);
-/* Replaces axis `a` in all of the nest's expressions. */
-void nest_subst(struct gen *g, struct nest *n, axis_id a, ix_id by);
 const char *loop_from(struct gen *g, axis_id a);
 const char *loop_to(struct gen *g, axis_id a);
 /* Extent when it is the same in every step; else -1. */
@@ -189,13 +161,9 @@ void cuda_vector_store(struct cuda_vector *v);
 /* One stage at its place. */
 void gen_stage(struct gen *g, const struct stage *s);
 void gen_reduce(struct gen *g, const struct stage *s);
-/* A map and the reduction along it in one loop; false: they are no such pair, nothing was emitted. */
-bool gen_map_reduce(struct gen *g, const struct stage *map, const struct stage *s);
 void gen_arg(struct gen *g, const struct stage *s);
 void gen_scan(struct gen *g, const struct stage *s);
 void gen_topk(struct gen *g, const struct stage *s);
 void gen_scatter(struct gen *g, const struct stage *s);
-/* A map whose operands run through memory along another axis than its result; false: it is none. */
-bool gen_transposed(struct gen *g, const struct stage *s);
 
 #endif

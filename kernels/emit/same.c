@@ -23,9 +23,9 @@ emit_outcome(
 
 	if (!sched_read(schedule, &sched, &e))
 		return false;
-	if (!t->is_cuda && sched_get(&sched, KNOB_trace, 0))
+	if (!t->is_cuda)
 		return fuse_outcome(tmp, s, schedule, t, out);
-	if (!(t->is_cuda ? emit_cuda : emit_c)(tmp, s, schedule, t, "k", k, &e))
+	if (!emit_cuda(tmp, s, schedule, t, "k", k, &e))
 		return false;
 	*out = emit_hash(k);
 	return true;

@@ -64,16 +64,13 @@ arg_inside(struct gen *g, struct nest *n, void *self)
 	struct plain *p = self;
 	struct nest m = *n;
 	uint32_t mark = gen_mark(g);
-	int copies = g->copies;
 
 	p->best = arena_printf(g->a, "best%u", g->n_loop++);
 	p->at = arena_printf(g->a, "at%u", g->n_loop++);
 	gen_line(g, "%s %s = 0;", gen_type(g, ex_get(g->tx, n->ex[0])->type), p->best);
 	gen_line(g, "k_i64 %s = -1;", p->at);
 	red_nest(p->s, &m);
-	g->copies = 1 << 20; /* positions count over the whole axis */
 	gen_loops(g, &m, 0, m.n, arg_step, p);
-	g->copies = copies;
 	gen_store(g, p->s->tensor, n->ix[0], p->at);
 	gen_forget(g, mark);
 }
@@ -91,7 +88,7 @@ gen_arg(struct gen *g, const struct stage *s)
 	struct nest n = nest_of(g, s);
 
 	par_nest(s, &n);
-	gen_outer_parts(g, &n, arg_loops, &p);
+	arg_loops(g, &n, &p);
 }
 
 /* ---- running sums ------------------------------------------------------------------------------------ */
@@ -142,8 +139,7 @@ gen_scan(struct gen *g, const struct stage *s)
 	struct nest n = nest_of(g, s);
 
 	par_nest(s, &n);
-	g->copies = 1 << 20;
-	gen_outer_parts(g, &n, scan_loops, &p);
+	scan_loops(g, &n, &p);
 }
 
 /* ---- the k largest ------------------------------------------------------------------------------------- */
@@ -227,8 +223,7 @@ gen_topk(struct gen *g, const struct stage *s)
 	struct nest n = nest_of(g, s);
 
 	par_nest(s, &n);
-	g->copies = 1 << 20;
-	gen_outer_parts(g, &n, topk_loops, &p);
+	topk_loops(g, &n, &p);
 }
 
 /* ---- scatter ---------------------------------------------------------------------------------------------

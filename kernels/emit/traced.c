@@ -13,7 +13,7 @@ make_kernel(struct arena *a, const struct spec *s, struct str trace, const struc
 	struct codegen_kernel *k = NEW(a, struct codegen_kernel);
 	struct tir p;
 
-	*out = (struct kernel_code){.n_parts = 0};
+	*out = (struct kernel_code){.head_bytes = 0};
 	if (!emit_loop_program(a, s, trace, chosen, t, &p, e) ||
 	    !(t->is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, symbol, k, e))
 		return false;

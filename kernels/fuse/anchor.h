@@ -112,10 +112,10 @@ int64_t anchor_block(const struct tile_prog *p, const struct tile_pass *t);
 const struct winograd *winograd_form(int64_t m);
 /* ERR_INFEASIBLE: a stage's weights are packed for that form, and its step cannot have it. */
 bool winograd_holds(const struct tile_prog *p, struct err *e) MUST_CHECK;
-/* Has the program a stage in that form that is likely to be worth it? */
-bool winograd_pays(const struct tile_prog *p);
 /* Of a convolution of the spec, by its graph: tiles of m x m in the loop program. */
 bool winograd_suits(const struct spec *s, const struct target *t, int64_t m);
+/* Did an earlier generator make tiles of it, of some size, for vectors of any width? */
+bool winograd_suited(const struct spec *s);
 /* A pass is bound: finds the micro-kernel for its linear stages; may put the stage of a panel
  * before one and take the readers behind it into its tile. */
 void anchors_bind(struct tile_prog *p, uint32_t pass);

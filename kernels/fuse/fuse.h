@@ -61,6 +61,9 @@ void space_list(struct arena *a, const struct spec *s, const struct target *t, u
  * a CPU's all, a GPU's in f32 with sums over whole axes and no product. */
 #define TRACED "trace=1"
 bool fuse_is_traced(const struct spec *s, const struct target *t);
+/* Is the kernel made so?  A CPU's is unless the schedule says trace=0, which is refused then. */
+struct sched;
+bool fuse_by_trace(const struct sched *s, const struct target *t);
 /* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside
  * it; the loop program makes no such kernel; Winograd's form is asked for and suits no convolution of it.
  * Cheap: it looks at the graph alone, and a rule may still find that it cannot do what is asked for. */
@@ -86,7 +89,7 @@ struct str space_library(struct arena *a, const struct spec *s, const struct tar
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);
-/* Has a schedule of its space that form? */
+/* May a kernel of it have been made so on the device, by today's space or an earlier one's? */
 bool space_winograd(const struct spec *s, const struct target *t);
 bool node_winograd(const struct graph *g, const struct node *n);
 

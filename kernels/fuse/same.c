@@ -71,36 +71,6 @@ stage_lanes(const struct tile_prog *p, const struct stage *s, int64_t extent)
 }
 
 /* ---- as a number -------------------------------------------------------------------------------------- */
-/* What a printer reads beside the program: of a CPU, the partial sums of its reductions. */
-static void
-put_lanes(struct strbuf *sb, const struct tile_prog *p)
-{
-	for (uint32_t i = 0; i < p->n_stages; i++) {
-		const struct stage *s = &p->stages[i];
-		bool is_red = false;
-		int axis = s->kind == STAGE_REDUCE ? stage_vector_axis(p, s, &is_red) : -1;
-
-		if (axis < 0) {
-			axis = (int)(s->n_par + s->n_red) - 1;
-			is_red = s->n_red > 0;
-		}
-		if (s->kind == STAGE_REDUCE && is_red)
-			sb_addf(sb, "lanes %lld\n", (long long)stage_lanes(p, s, s->axis[axis].extent));
-	}
-}
-
-static void
-put_pack(struct strbuf *sb, const struct tile_pack *p)
-{
-	sb_addf(sb, "pack %lld %lld", (long long)p->base, (long long)p->n_columns);
-	for (int d = 0; d < p->rank; d++)
-		sb_addf(sb, " %lld:%lld:%lld", (long long)p->dim[d], (long long)p->coef[d],
-		    (long long)p->column[d]);
-	for (int i = 0; i < p->n_maps; i++)
-		sb_addf(sb, " map %d %d %lld", p->map[i].dim, p->map[i].n_taps, (long long)p->map[i].step);
-	sb_addc(sb, '\n');
-}
-
 /* On a GPU printers decide by the schedule's own knobs. */
 static void
 put_knobs(struct strbuf *sb, const struct sched *s)
@@ -147,19 +117,13 @@ fuse_outcome(
 		*out = hash64(schedule.p, schedule.n, 2);
 		return true;
 	}
-	if (sched_get(sched, KNOB_trace, 0))
+	if (fuse_by_trace(sched, t))
 		return outcome_of_trace(tmp, s, schedule, t, out);
 	if (!tile_make(tmp, s, sched, t, p, &e))
 		return false;
 	sb_init(&sb, tmp);
 	tile_print(&sb, p);
-	for (uint32_t i = 0; i < p->n_tensors; i++)
-		if (p->tensors[i].pack)
-			put_pack(&sb, p->tensors[i].pack);
-	if (t->is_cuda)
-		put_knobs(&sb, sched);
-	else
-		put_lanes(&sb, p);
+	put_knobs(&sb, sched);
 	*out = hash64(sb.p, sb.n, 3);
 	return true;
 }

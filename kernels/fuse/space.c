@@ -288,7 +288,7 @@ winograd_edge(const struct spec *s, const struct target *t)
 bool
 space_winograd(const struct spec *s, const struct target *t)
 {
-	return winograd_edge(s, t) > 0;
+	return may_have_winograd(s, t) && winograd_suited(s);
 }
 
 struct str
@@ -324,7 +324,7 @@ space_library(struct arena *a, const struct spec *s, const struct target *t)
 	struct library_call call;
 	struct err e;
 
-	if (t->strict || t->is_cuda || space_guess(a, s, t).n || !library_call_of(s, &call, &e) ||
+	if (t->strict || t->is_cuda || winograd_edge(s, t) || !library_call_of(s, &call, &e) ||
 	    !suits_libraries(&call, t))
 		return STR("");
 	for (int l = 0; l < LIBRARY_COUNT; l++)

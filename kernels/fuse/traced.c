@@ -39,6 +39,12 @@ fuse_is_traced(const struct spec *s, const struct target *t)
 	return !t->is_cuda || is_taken_on_gpu(s);
 }
 
+bool
+fuse_by_trace(const struct sched *s, const struct target *t)
+{
+	return !t->is_cuda || sched_get(s, KNOB_trace, 0) > 0;
+}
+
 /* ---- what stands beside trace=1 ------------------------------------------------------------------------ */
 static const enum knob heard[] = {
 #define CHOICE(KNOB, WORDS) KNOB_##KNOB,
@@ -81,6 +87,10 @@ fuse_choices(
 	for (int k = 0; k < KNOB_COUNT; k++)
 		if (sched.v[k] != INT64_MIN && !is_heard(k))
 			return refuse_knob(k, e);
+	if (sched_get(&sched, KNOB_trace, 1) == 0)
+		return err_set(e, ERR_INFEASIBLE,
+		    "schedule: trace=0 is for GPUs: all of a CPU's kernels are made by way of the loop "
+		    "program");
 	if (!fuse_is_traced(s, t))
 		return err_set(e, ERR_INFEASIBLE,
 		    "schedule: trace=1 is on a GPU for what has no product, but sums over whole axes, in "

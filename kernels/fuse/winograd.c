@@ -143,42 +143,26 @@ node_suits(const struct graph *g, const struct node *n, const struct winograd *w
 	    saves_products(w, tiles, y->dim[0] * y->dim[1] * y->dim[2]);
 }
 
-bool
-winograd_suits(const struct spec *s, const struct target *t, int64_t m)
+static bool
+some_suits(const struct spec *s, const struct winograd *w, int64_t lanes)
 {
-	const struct winograd *w = winograd_form(m);
-
-	for (uint32_t i = 0; w && !t->strict && !t->is_cuda && i < s->g.n_nodes; i++) {
-		const struct node *n = &s->g.nodes[i];
-
-		if (node_winograd(&s->g, n) &&
-		    node_suits(&s->g, n, w, t->simd_bytes / (int64_t)sizeof(float)))
+	for (uint32_t i = 0; w && i < s->g.n_nodes; i++)
+		if (node_winograd(&s->g, &s->g.nodes[i]) && node_suits(&s->g, &s->g.nodes[i], w, lanes))
 			return true;
-	}
 	return false;
 }
 
 bool
-winograd_pays(const struct tile_prog *p)
+winograd_suits(const struct spec *s, const struct target *t, int64_t m)
 {
-	for (uint32_t i = 0; i < p->n_stages; i++) {
-		const struct stage *s = &p->stages[i];
-		int64_t tiles = 1, rows = 1;
+	return !t->strict && !t->is_cuda &&
+	    some_suits(s, winograd_form(m), t->simd_bytes / (int64_t)sizeof(float));
+}
 
-		if (!s->anchor || !s->anchor->wino)
-			continue;
-		const struct anchor *n = s->anchor;
-		const struct winograd *w = n->wino;
-
-		for (uint32_t k = 0; k < n->n_row; k++) {
-			rows *= n->row[k].extent;
-			tiles *= k + 2 < n->n_row ? n->row[k].extent : (n->row[k].extent + w->m - 1) / w->m;
-		}
-		if (n->n_k_total >= LEAST_CHANNELS && n->n_columns >= LEAST_CHANNELS &&
-		    saves_products(w, tiles, rows))
-			return true;
-	}
-	return false;
+bool
+winograd_suited(const struct spec *s)
+{
+	return some_suits(s, winograd_form(4), 1) || some_suits(s, winograd_form(2), 1);
 }
 
 /* ---- the packed factor ---------------------------------------------------------------------- */

@@ -66,7 +66,7 @@ predict_meaning(void)
 		sample_flat_name(i, &names);
 		sb_addc(&names, ' ');
 	}
-	h = hash64(names.p, names.n, GENERATOR_EPOCH);
+	h = hash64(names.p, names.n, SAMPLES_EPOCH);
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		h = add_kernel(&a, h, known[i]);
 	arena_fini(&a);

@@ -161,6 +161,17 @@ group_of(const struct turn *t, ix_id i)
 	return hangs_on(t, i, &t->group[t->w]) ? t->w : hangs_on(t, i, &t->group[t->v]) ? t->v : UINT32_MAX;
 }
 
+/* first < 0: there is none. */
+static void
+add_run(struct strbuf *sb, int first, int last)
+{
+	if (first < 0)
+		return;
+	sb_addf(sb, "%s%d", sb->n ? "," : "", first);
+	if (last > first)
+		sb_addf(sb, "~%d", last);
+}
+
 /* The copy's dimensions: what neither axis counts, then w as one, then v as one. */
 static const char *
 turned_view(const struct turn *t, buf_id buf)
@@ -175,14 +186,23 @@ turned_view(const struct turn *t, buf_id buf)
 			at = t->read[r].at;
 	sb_init(&sb, t->q->p.arena);
 	for (size_t k = 0; k < COUNT_OF(order); k++) {
-		bool joins = false;
+		int first = -1, last = -1;
 
 		for (int d = 0; d < b->rank; d++) {
-			if (b->dim[d] == 1 || group_of(t, ixv_get(t->q->p.tx, at).i[d]) != order[k])
+			if (b->dim[d] == 1)
 				continue;
-			sb_addf(&sb, "%s%d", joins ? "~" : sb.n ? "," : "", d);
-			joins = k > 0;
+			if (group_of(t, ixv_get(t->q->p.tx, at).i[d]) != order[k]) {
+				add_run(&sb, first, last);
+				first = last = -1;
+				continue;
+			}
+			if (k == 0)
+				add_run(&sb, d, d);
+			else
+				first = first < 0 ? d : first;
+			last = d;
 		}
+		add_run(&sb, first, last);
 	}
 	return sb_str(&sb).p;
 }

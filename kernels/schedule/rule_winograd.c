@@ -279,7 +279,7 @@ tile_results(struct windows *w, int64_t wide, const char **block, const char **p
 {
 	struct proposing *q = w->q;
 	const int64_t asked = q->target->chosen.block, least = asked ? asked : FEW_TILES;
-	const char *in[SIDES], *tiles[2], *blocks[2];
+	const char *in[SIDES], *tiles[2], *blocks[2], *tile;
 	int64_t across;
 
 	for (int k = 0; k < 2; k++)
@@ -302,7 +302,8 @@ tile_results(struct windows *w, int64_t wide, const char **block, const char **p
 	w->band = blocks[ROWS];
 	*block = *blocks[COLUMNS] ? blocks[COLUMNS] : blocks[ROWS];
 	*panel = **panel ? *panel : *block;
-	return map_results(w, *tiles[COLUMNS] ? tiles[COLUMNS] : tiles[ROWS], in);
+	tile = *tiles[COLUMNS] ? tiles[COLUMNS] : *tiles[ROWS] ? tiles[ROWS] : *panel;
+	return *tile && map_results(w, tile, in);
 }
 
 /* Panels as wide as a tile of registers, in each all elements of one position after the other. */

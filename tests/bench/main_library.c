@@ -36,7 +36,7 @@ static const struct {
 	long long m, n, k;
 } products[] = {
     {768, 768, 768}, {16384, 32, 32}, {1024, 640, 160}, {256, 1024, 256}, {784, 128, 128}, {49, 320, 320}};
-static const char *const generated[] = {"", "mr=4 nv=3", "mr=3 field=2", "panel=1", "wino=4", "wino=2"};
+static const char *const generated[] = {"", "mr=4 nv=3", "mr=4 field=2", "nv=1", "wino=4", "wino=2"};
 enum { GENERATED = COUNT_OF(generated), RUNNERS = GENERATED + 2, SAMPLES = 21 };
 
 struct runner {

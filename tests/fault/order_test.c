@@ -142,7 +142,8 @@ losers_are_not_compiled(void **state)
 	p = desk_job(&all, 3600 * SECOND, true, &best);
 	assert_true(best.proved && str_is(p.stop, "no candidate can beat the plan"));
 	assert_true(plan.latency_ns >= best.latency_ns);
-	assert_true((double)plan.latency_ns <= 1.03 * (double)best.latency_ns);
+	/* several changes, none of which is expected to gain a percent by itself, are left to a proof */
+	assert_true((double)plan.latency_ns <= 1.06 * (double)best.latency_ns);
 	/* one each, two of those of less than a microsecond, of which nothing is predicted; more of few */
 	assert_true(n_named >= n_kernels && n_kernels >= 10 && n_ways < 2 * n_named);
 

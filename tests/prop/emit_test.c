@@ -15,8 +15,7 @@
 
 /* ---- tests ------------------------------------------------------------------------------------------------
  */
-static const char *const schedules[] = {"", "", "block=3", "block=1 inline_flops=0",
-    "inline_flops=64 unroll_red=0", "unroll_red=64", "block=5 lanes=8 split=8", "block=64 tile=8"};
+static const char *const schedules[] = {"", "", "block=3", "block=1", "block=5 mr=3", "block=64 nv=1"};
 
 static void
 random_one(struct arena *a, struct trial *o, uint64_t seed)

@@ -69,8 +69,8 @@ static const struct {
 	uint32_t packs, maps, overlaps, library;
 } rows[] = {
     {MATMUL, "", &target_avx2, 1, 0, 0, 0},
-    {CUT, "mr=4 nv=3", &target_avx512, 1, 0, 0, 0},
-    {CONV, "", &target_avx512, 1, 0, 0, 0},
+    {CUT, "mr=4 nv=3 trace=1", &target_avx512, 1, 0, 0, 0},
+    {CONV, "", &target_avx512, 0, 0, 0, 0},
     {CONV, "wino=4", &target_avx2, 1, 2, 0, 0},
     {CONV, "lib=onednn-2.6.3", &target_avx2, 0, 0, 0, 1},
     {MAP, "", &target_sse42, 0, 0, 1, 0},

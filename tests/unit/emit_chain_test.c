@@ -48,7 +48,8 @@ assert_straight(struct arena *a, const char *graph, const struct target *t)
 	const char *text = strstr(str_dup(a, code.text), "*/"); /* behind the head, which tells the graph */
 
 	assert_non_null(text);
-	assert_non_null(strstr(text, "for ("));
+	text = strstr(text, "for ("); /* behind the test of a range of one step */
+	assert_non_null(text);
 	for (size_t i = 0; i < COUNT_OF(branches); i++)
 		if (strstr(text, branches[i]))
 			fail_msg("%s in the loop of\n%s\n%s", branches[i], graph, text);

@@ -361,7 +361,7 @@ the_shipped_file_is_of_this_korch(void **state)
 			 "predict-train",
 		    e.msg);
 	assert_true(p.sure > 0 && p.sure < 4); /* of models enough */
-	assert_true(p.n_models >= 2 && p.n_rows > 1000 && p.epoch == GENERATOR_EPOCH);
+	assert_true(p.n_models >= 2 && p.n_rows > 1000 && p.epoch == SAMPLES_EPOCH);
 	assert_true(predictor_shipped().n <= PREDICT_FILE_MAX);
 	arena_fini(&a);
 }

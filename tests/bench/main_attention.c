@@ -1,6 +1,6 @@
-/* tests/bench/main_online.c: scores, softmax and values, rows of 64 to 4096 keys, as one kernel that goes
- * through blocks of its rows (knob `online`), as one with whole rows, and as three kernels, alternated in one
- * run on one thread (facts/cpu.md sections 1 and 5).  Usage: bench-online [NAME-PART [SCHEDULE ...]] */
+/* tests/bench/main_attention.c: scores, softmax and values, rows of 64 to 4096 keys, as one kernel and as
+ * three, alternated in one run on one thread (facts/cpu.md sections 1 and 5).  Usage: bench-attention
+ * [NAME-PART [SCHEDULE ...]] */
 #include "../harness/bench_time.h"
 #include "../harness/kernel.h"
 
@@ -125,7 +125,7 @@ measure(const struct online_case *c, const char *const *schedule, uint32_t n)
 int
 main(int argc, char **argv)
 {
-	static const char *const usual[] = {"", "online=64", "online=128", "online=256", "online=512"};
+	static const char *const usual[] = {"", "mr=4 nv=3", "nv=1"};
 	const bool own = argc > 2;
 	struct bench_choice choice = {.part = argc > 1 ? argv[1] : NULL};
 	bool ok = true;
@@ -134,5 +134,5 @@ main(int argc, char **argv)
 		if (bench_takes(&choice, cases[i].name))
 			ok &= measure(&cases[i], own ? (const char *const *)&argv[2] : usual,
 			    own ? (uint32_t)MIN_OF(argc - 2, (int)MOST_SCHEDULES) : COUNT_OF(usual));
-	return bench_end("bench-online", &choice, ok);
+	return bench_end("bench-attention", &choice, ok);
 }
