@@ -6,10 +6,31 @@
 
 #include <inttypes.h>
 
+/* What each candidate costs beyond its share of the rows' duals.  A plan with it takes at least so much more
+ * than the sum of the duals (plan_certify() has checked the rows). */
+static double *
+reduced_costs(struct arena *a, const struct plan *p, double *sum)
+{
+	double *r = NEW_ARRAY(a, double, MAX_OF(p->n_candidates, 1u));
+
+	*sum = 0;
+	for (uint32_t i = 0; i < p->n_candidates; i++)
+		r[i] = (double)p->candidates[i].cost_ns;
+	for (uint32_t i = 0; i < p->n_rows; i++) {
+		*sum += p->rows[i].dual;
+		for (uint32_t k = 0; k < p->rows[i].n_candidates; k++)
+			r[p->rows[i].candidates[k]] -= p->rows[i].dual;
+	}
+	return r;
+}
+
+/* Candidates that no plan below this one can have are left out: the planner's search had found the rows that
+ * say so before its last turn, a new one would not in as many rounds. */
 static void
 make_kernels(struct arena *a, const struct plan *p, struct blp *b)
 {
 	struct blp_kernel *k = NEW_ARRAY(a, struct blp_kernel, p->n_candidates);
+	double sum, *reduced = reduced_costs(a, p, &sum);
 
 	for (uint32_t i = 0; i < p->n_candidates; i++) {
 		const struct plan_candidate *c = &p->candidates[i];
@@ -18,7 +39,8 @@ make_kernels(struct arena *a, const struct plan *p, struct blp *b)
 		    .n_in = c->n_reads,
 		    .out = c->makes,
 		    .n_out = c->n_makes,
-		    .cost = c->cost_ns};
+		    .cost = !c->is_chosen && sum + reduced[i] > (double)p->latency_ns + 1 ? BLP_NEVER
+											  : c->cost_ns};
 	}
 	b->kernels = k;
 	b->n_kernels = p->n_candidates;
