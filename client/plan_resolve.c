@@ -6,31 +6,10 @@
 
 #include <inttypes.h>
 
-/* What each candidate costs beyond its share of the rows' duals.  A plan with it takes at least so much more
- * than the sum of the duals (plan_certify() has checked the rows). */
-static double *
-reduced_costs(struct arena *a, const struct plan *p, double *sum)
-{
-	double *r = NEW_ARRAY(a, double, MAX_OF(p->n_candidates, 1u));
-
-	*sum = 0;
-	for (uint32_t i = 0; i < p->n_candidates; i++)
-		r[i] = (double)p->candidates[i].cost_ns;
-	for (uint32_t i = 0; i < p->n_rows; i++) {
-		*sum += p->rows[i].dual;
-		for (uint32_t k = 0; k < p->rows[i].n_candidates; k++)
-			r[p->rows[i].candidates[k]] -= p->rows[i].dual;
-	}
-	return r;
-}
-
-/* Candidates that no plan below this one can have are left out: the planner's search had found the rows that
- * say so before its last turn, a new one would not in as many rounds. */
 static void
 make_kernels(struct arena *a, const struct plan *p, struct blp *b)
 {
 	struct blp_kernel *k = NEW_ARRAY(a, struct blp_kernel, p->n_candidates);
-	double sum, *reduced = reduced_costs(a, p, &sum);
 
 	for (uint32_t i = 0; i < p->n_candidates; i++) {
 		const struct plan_candidate *c = &p->candidates[i];
@@ -39,11 +18,22 @@ make_kernels(struct arena *a, const struct plan *p, struct blp *b)
 		    .n_in = c->n_reads,
 		    .out = c->makes,
 		    .n_out = c->n_makes,
-		    .cost = !c->is_chosen && sum + reduced[i] > (double)p->latency_ns + 1 ? BLP_NEVER
-											  : c->cost_ns};
+		    .cost = c->cost_ns};
 	}
 	b->kernels = k;
 	b->n_kernels = p->n_candidates;
+}
+
+/* The certificate's rows: the planner found them over many turns, a new search would not in one. */
+static void
+make_rows(struct arena *a, const struct plan *p, struct blp *b)
+{
+	struct blp_row *r = NEW_ARRAY(a, struct blp_row, p->n_rows);
+
+	for (uint32_t i = 0; i < p->n_rows; i++)
+		r[i] = (struct blp_row){p->rows[i].candidates, p->rows[i].n_candidates, p->rows[i].dual};
+	b->rows = r;
+	b->n_rows = p->n_rows;
 }
 
 /* Some candidate makes it.  An input that is an output, or a constant, is made by none. */
@@ -110,6 +100,7 @@ plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e
 	uint32_t n_start, *start = chosen_of(a, p, &n_start);
 
 	make_kernels(a, p, &b);
+	make_rows(a, p, &b);
 	make_ends(a, p, &b);
 	for (uint32_t i = 0; i < p->n_candidates; i++) {
 		for (uint32_t j = 0; j < p->candidates[i].n_reads; j++)

@@ -20,6 +20,12 @@ struct blp_node {
 	const uint32_t *in;
 	uint32_t n_in;
 };
+/* Every plan has one of these kernels; the dual is its price in a bound. */
+struct blp_row {
+	uint32_t *kernels;
+	uint32_t n;
+	double dual;
+};
 /* Tensors 0..n_tensors-1 are numbered topologically: a kernel that makes t from inputs all
  * smaller than t exists for every t a plan may need; alternatives only add makers. */
 struct blp {
@@ -29,6 +35,10 @@ struct blp {
 	uint32_t n_given, n_wanted;
 	const struct blp_node *nodes; /* may be NULL */
 	uint32_t n_nodes;
+	/* Of a search before, or of a certificate: the covering program starts with them, whatever their
+	 * duals.  May be NULL; one that some plan does without is left out. */
+	const struct blp_row *rows;
+	uint32_t n_rows;
 };
 /* Who looks for the plan and proves it: the frontier programme under the covering program's duals, or
  * lp_solve by the binary program as it stands (small programs, as a check of the other: ERR_LIMIT where it is
@@ -45,11 +55,6 @@ struct blp_limits {               /* counted work, never seconds (D21); zero mea
 	enum blp_solver solver;   /* of blp_solve() and blp_solve_again() */
 	bool (*stop)(void *self); /* asked now and then, true ends the work; may be NULL */
 	void *self;
-};
-struct blp_row {
-	uint32_t *kernels;
-	uint32_t n;
-	double dual;
 };
 struct blp_result {
 	uint32_t *chosen; /* kernel numbers in an executable order */

@@ -35,8 +35,10 @@ struct prog {
 	struct adjacency node_in;      /* hints: a node's operands (tensors before it) */
 	uint32_t *node_tensor;         /* hints, ascending by tensor; in numbers of their own: see */
 	uint32_t n_nodes, n_landmarks; /* landmark.c */
-	int64_t *cost;                 /* BLP_NEVER: not to be used */
-	uint32_t *best;                /* the cheapest duplicate */
+	struct adjacency row;          /* given rows that hold, as kernels */
+	uint32_t n_rows;
+	int64_t *cost;  /* BLP_NEVER: not to be used */
+	uint32_t *best; /* the cheapest duplicate */
 };
 #define NONE UINT32_MAX
 
@@ -59,7 +61,7 @@ void landmarks_free(struct landmarks *m);
 uint32_t landmarks_count(const struct landmarks *m);
 /* Kernels of a row, ascending. */
 const uint32_t *landmarks_row(const struct landmarks *m, uint32_t row, uint32_t *n);
-/* Adds the rows of the nodes; then those violated by x (per kernel).  Returns how many. */
+/* Adds the rows of the nodes and the given ones; then those violated by x (per kernel).  Returns how many. */
 uint32_t landmarks_add_coverage(struct landmarks *m);
 uint32_t landmarks_separate(struct landmarks *m, const double *x, bool deep, uint64_t seed);
 /* Adds rows that raise a bound whose reduced costs (per kernel; changed) these are, whatever the

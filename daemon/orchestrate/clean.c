@@ -73,6 +73,11 @@ check_numbers(const struct blp *p, struct err *e)
 		if (b->n_out == 0)
 			return err_set(e, ERR_MODEL, "kernel %u makes nothing", k);
 	}
+	for (uint32_t r = 0; r < p->n_rows; r++)
+		for (uint32_t i = 0; i < p->rows[r].n; i++)
+			if (p->rows[r].kernels[i] >= p->n_kernels)
+				return err_set(e, ERR_MODEL, "row %u has kernel %u of %u", r,
+				    p->rows[r].kernels[i], p->n_kernels);
 	return true;
 }
 
@@ -92,14 +97,13 @@ kernel_lists(struct arena *a, const struct blp *p, bool of_inputs)
 	return l;
 }
 
-/* Runs all that can run; tensors that stay unmade belong to no plan. */
+/* Runs all that can run, but for the kernels marked in `without` (may be NULL). */
 static void
-find_runnable(struct clean *c)
+run_all(const struct clean *c, struct arena *a, const bool *without, bool *has_run, bool *made)
 {
 	const struct blp *p = c->p;
-	uint32_t *missing = NEW_ARRAY(c->a, uint32_t, p->n_kernels);
-	uint32_t *queue = NEW_ARRAY(c->a, uint32_t, (size_t)p->n_tensors + 1), n = 0;
-	bool *made = NEW_ARRAY(c->a, bool, p->n_tensors);
+	uint32_t *missing = NEW_ARRAY(a, uint32_t, p->n_kernels);
+	uint32_t *queue = NEW_ARRAY(a, uint32_t, (size_t)p->n_tensors + 1), n = 0;
 
 	for (uint32_t i = 0; i < p->n_given; i++)
 		if (!made[p->given[i]]) {
@@ -122,9 +126,9 @@ find_runnable(struct clean *c)
 		for (uint32_t j = 0; j < n_readers; j++) {
 			uint32_t r = reader[j];
 
-			if (--missing[r])
+			if (--missing[r] || (without && without[r]))
 				continue;
-			c->can_run[r] = true;
+			has_run[r] = true;
 			for (uint32_t o = 0; o < p->kernels[r].n_out; o++)
 				if (!made[p->kernels[r].out[o]]) {
 					made[p->kernels[r].out[o]] = true;
@@ -355,6 +359,50 @@ take_nodes(struct arena *a, const struct blp *p, const struct clean *c, struct p
 	g->n_nodes = p->n_nodes;
 }
 
+/* Some plan does without the kernels marked. */
+static bool
+can_do_without(const struct clean *c, struct arena *tmp, const bool *without)
+{
+	bool *made = NEW_ARRAY(tmp, bool, c->p->n_tensors);
+
+	run_all(c, tmp, without, NEW_ARRAY(tmp, bool, c->p->n_kernels), made);
+	for (uint32_t t = 0; t < c->p->n_tensors; t++)
+		if (c->is_wanted[t] && !made[t])
+			return false;
+	return true;
+}
+
+/* Given rows that hold, over the kernels that are left. */
+static void
+take_rows(struct arena *a, const struct clean *c, struct prog *g)
+{
+	const struct blp *p = c->p;
+	uint32_t *item = NULL, *first = NEW_ARRAY(a, uint32_t, (size_t)p->n_rows + 1), n = 0, cap = 0;
+	struct arena tmp = {0};
+
+	for (uint32_t i = 0; i < p->n_rows; i++) {
+		const struct blp_row *row = &p->rows[i];
+		bool *is_in = NEW_ARRAY(&tmp, bool, p->n_kernels),
+		     *is_left = NEW_ARRAY(&tmp, bool, g->n_kernels);
+
+		for (uint32_t j = 0; j < row->n; j++) {
+			is_in[row->kernels[j]] = true;
+			if (g->kernel_of[row->kernels[j]] != NONE)
+				is_left[g->kernel_of[row->kernels[j]]] = true;
+		}
+		if (!can_do_without(c, &tmp, is_in)) {
+			for (uint32_t k = 0; k < g->n_kernels; k++)
+				if (is_left[k]) {
+					GROW(a, item, n, cap);
+					item[n++] = k;
+				}
+			first[++g->n_rows] = n;
+		}
+		arena_fini(&tmp);
+	}
+	g->row = (struct adjacency){first, item};
+}
+
 /* The frontier programme takes tensors in order, so the order decides how wide its frontier is:
  * depth first from what is wanted, operands before results, one branch after the other.
  * Returns how many; order[i] is the i-th tensor. */
@@ -421,7 +469,7 @@ prog_make(struct arena *a, const struct blp *p, struct prog *g, struct err *e)
 	c.makers = adjacency_invert(a, p->n_kernels, p->n_tensors, kernel_lists(a, p, false));
 	for (uint32_t i = 0; i < p->n_given; i++)
 		c.is_given[p->given[i]] = true;
-	find_runnable(&c);
+	run_all(&c, a, NULL, c.can_run, NEW_ARRAY(a, bool, p->n_tensors));
 	find_needed(&c);
 	g->tensor_of = NEW_ARRAY(a, uint32_t, p->n_tensors);
 	g->is_wanted = NEW_ARRAY(a, bool, p->n_tensors);
@@ -437,6 +485,7 @@ prog_make(struct arena *a, const struct blp *p, struct prog *g, struct err *e)
 	}
 	clean_kernels(&c, g, number);
 	take_nodes(a, p, &c, g);
+	take_rows(a, &c, g);
 	return true;
 }
 

@@ -272,7 +272,8 @@ landmarks_add_row(struct landmarks *m, uint32_t *kernels, uint32_t n)
 	return true;
 }
 
-/* The rows of the nodes and, so that every program has a bound, those of the wanted tensors. */
+/* The rows of the nodes, those of the wanted tensors, so that every program has a bound, and the given ones.
+ */
 uint32_t
 landmarks_add_coverage(struct landmarks *m)
 {
@@ -294,6 +295,12 @@ landmarks_add_coverage(struct landmarks *m)
 		if (!g->is_wanted[t])
 			continue;
 		memcpy(row, g->makers.item + g->makers.first[t], sizeof(*row) * n);
+		landmarks_add_row(m, row, n);
+	}
+	for (uint32_t i = 0; i < g->n_rows; i++) {
+		uint32_t n = g->row.first[i + 1] - g->row.first[i];
+
+		memcpy(row, g->row.item + g->row.first[i], sizeof(*row) * n);
 		landmarks_add_row(m, row, n);
 	}
 	arena_fini(&tmp);
