@@ -8,16 +8,18 @@ tar xJf tests/models/small.tar.xz -C "$tmp" small/candy_small
 korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --budget 60 -o "$tmp/p" >"$tmp/out" 2>&1 || bad "$(cat "$tmp/out")"
 
 # The same again is the same file, and asks for nothing; so it is after other rows of its candidates have come
-# (--rewrites off measures some that the first search passed over).
+# (--rewrites off measures some that the first search passed over), unless a plan is clearly better by them: by 1 %.
 again() {
 	korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --json --budget 60 -o "$tmp/p2" >"$tmp/out" 2>&1 || bad "$(cat "$tmp/out")"
-	if cmp -s "$tmp/p" "$tmp/p2" && grep -q '"measured": 0,' "$tmp/out" && grep -q '"remeasured": 0' "$tmp/out"; then ok; else bad "$1: $(tail -n 1 "$tmp/out")"; fi
+	if cmp -s "$tmp/p" "$tmp/p2" || [ "$(field latency_ns <"$tmp/out")" -le $(($2 * 99 / 100)) ]; then ok; else bad "$1: another plan: $(tail -n 1 "$tmp/out")"; fi
+	if grep -q '"measured": 0,' "$tmp/out" && grep -q '"remeasured": 0' "$tmp/out"; then ok; else bad "$1: $(tail -n 1 "$tmp/out")"; fi
 }
-again "a repeat"
+again "a repeat" 0
+first=$(field latency_ns <"$tmp/out")
 before=$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+')
 korch-submit "$tmp/small/candy_small/model.onnx" $farm --device fake -q --budget 60 --rewrites off -o "$tmp/p3" >"$tmp/out" 2>&1 || bad "$(cat "$tmp/out")"
 if [ "$before" != "$(korch-cache stats --json $farm | grep -oE '"measurements": ?[0-9]+')" ]; then ok; else bad "--rewrites off measured nothing: $before"; fi
-again "a repeat with more rows"
+again "a repeat with more rows" "$first"
 
 # Where operands lay is told of the plan's kernels and of rows, and rows that are warm are counted.
 must 0 '^ +[0-9]+ [0-9a-f]{12} .* h[hnc]+ ' korch-plan show "$tmp/p"
