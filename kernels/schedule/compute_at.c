@@ -217,58 +217,67 @@ block_moves(const struct moving *t)
 	return true;
 }
 
-/* Is dimension d a tile in each iteration of the loop, side by side, and all while it runs?  The last one may
- * go over the end: nothing is made there. */
+/* Is dimension d a tile in each iteration of some of the loops, side by side, and all while they run?  Of
+ * several loops an outer one goes on by what the one inside of it goes through.  The last tile may go over
+ * the end: nothing is made there.  Counts in `over` the dimensions that each loop goes over. */
 static bool
-goes_over(const struct moving *t, st_id loop, int d)
+goes_over(const struct moving *t, const st_id *path, uint32_t n, int d, int *over)
 {
-	const struct st *l = &t->p->st[loop];
 	const int64_t dim = t->p->buf[t->buf].dim[d];
+	const ix_id lo = t->r.lo[d], hi = t->r.hi[d];
 	struct tx *x = t->p->tx;
-	int64_t from, extent, coef;
-	ix_id last;
+	ix_id sum = ix_const(x, 0), last;
+	int64_t from, extent, coef, width = 0, begin = 0, reach = 0;
 
-	if (l->op != ST_for || !const_extent(t->p, l, &from, &extent) || from != 0 ||
-	    !ix_coef(x, t->r.lo[d], l->axis, &coef) || coef <= 0 ||
-	    t->r.lo[d] != ix_mulc(x, ix_axis(x, l->axis), coef))
-		return false;
-	last = ix_add(x, t->r.lo[d], ix_const(x, coef - 1));
-	return (t->r.hi[d] == last || t->r.hi[d] == ix_min(x, last, ix_const(x, dim - 1))) &&
-	    (extent - 1) * coef < dim && extent * coef >= dim;
+	for (uint32_t k = n; k-- > 0;) {
+		const struct st *l = &t->p->st[path[k]];
+
+		if (l->op != ST_for)
+			continue;
+		if (!ix_coef(x, lo, l->axis, &coef) || coef < 0)
+			return false;
+		if (coef == 0)
+			continue;
+		if (!const_extent(t->p, l, &from, &extent) || from != 0 || (reach > 0 && coef != reach))
+			return false;
+		width = width > 0 ? width : coef;
+		begin = coef * (extent - 1);
+		reach = coef * extent;
+		sum = ix_add(x, sum, ix_mulc(x, ix_axis(x, l->axis), coef));
+		over[k]++;
+	}
+	last = ix_add(x, sum, ix_const(x, width - 1));
+	return reach >= dim && begin < dim && lo == sum &&
+	    (hi == last || hi == ix_min(x, last, ix_const(x, dim - 1)));
 }
 
+/* All of the dimension, or what a tile's guard leaves of more. */
 static bool
-takes_all(const struct moving *t, int d)
+covers(const struct moving *t, int d)
 {
 	int64_t lo, hi;
 
-	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo == 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
-	    hi == t->p->buf[t->buf].dim[d] - 1;
+	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo <= 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
+	    hi >= t->p->buf[t->buf].dim[d] - 1;
 }
 
-/* A result is made whole: of each dimension all in each iteration, or a tile by a loop over all.  Threads
- * make places of their own. */
+/* A result is made whole: of each dimension all in each iteration, or a tile by loops over all.  Threads make
+ * places of their own. */
 static bool
 makes_whole(const struct moving *t)
 {
-	int rank = t->p->buf[t->buf].rank, n_over = 0, n_all = 0;
-	st_id path[TIR_DEPTH];
+	st_id path[TIR_DEPTH + 1];
 	uint32_t n = tir_path(t->p, t->loop, path);
+	int over[TIR_DEPTH + 1] = {0};
 
 	path[n++] = t->loop;
-	for (int d = 0; d < rank; d++)
-		n_all += takes_all(t, d);
-	for (uint32_t k = 0; k < n; k++) {
-		int over = 0;
-
-		for (int d = 0; d < rank; d++)
-			over += !takes_all(t, d) && goes_over(t, path[k], d);
-		if (over > 1 || (over == 0 && is_of_threads(&t->p->st[path[k]])))
+	for (int d = 0; d < t->p->buf[t->buf].rank; d++)
+		if (!covers(t, d) && !goes_over(t, path, n, d, over))
+			return refuse(t->e, t->s, "result", "the loop does not make all of a result");
+	for (uint32_t k = 0; k < n; k++)
+		if (over[k] > 1 || (over[k] == 0 && is_of_threads(&t->p->st[path[k]])))
 			return refuse(t->e, t->s, "result", "two threads would make one place of it");
-		n_over += over;
-	}
-	return n_all + n_over == rank ||
-	    refuse(t->e, t->s, "result", "the loop does not make all of a result");
+	return true;
 }
 
 /* Is the reader inside of a loop of threads that is inside of the target?  The buffer would be another
@@ -379,16 +388,6 @@ add_nest(const struct moving *t, struct tir *out)
 		tir_close(out);
 }
 
-/* All of the dimension, or what a tile's guard leaves of more. */
-static bool
-covers(const struct moving *t, int d)
-{
-	int64_t lo, hi;
-
-	return ix_is_const(t->p->tx, t->r.lo[d], &lo) && lo <= 0 && ix_is_const(t->p->tx, t->r.hi[d], &hi) &&
-	    hi >= t->p->buf[t->buf].dim[d] - 1;
-}
-
 /* All else is read by each iteration, so that nothing is made but what is. */
 static bool
 takes_rows(const struct moving *t)
@@ -416,7 +415,8 @@ add_rows(const struct moving *t, struct tir *out)
 	struct copy c = copy_begin(t->p, out);
 	uint32_t n_open = 0;
 
-	tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
+	if (!t->is_result)
+		tir_add(out, (struct st){.op = ST_alloc, .ref = t->buf});
 	if (n > 1) {
 		inside.i = ix_add(
 		    x, lo, ix_axis(x, tir_for(out, root->name, ix_const(x, 0), ix_const(x, n), BIND_serial)));
@@ -461,8 +461,6 @@ step_compute_at(const struct tir *p, const struct step *s, struct tir *out, stru
 	t.buf = p->blk[t.blk].out[0];
 	t.is_result = p->buf[t.buf].role == BUF_RESULT;
 	t.holds_others = blk_reads_local(p, &p->blk[t.blk]);
-	if (t.holds_others && t.is_result)
-		return refuse(e, s, "scope", "it reads a buffer that is not there everywhere");
 	if (!block_moves(&t) || !find_nest(&t) || !loop_takes(&t))
 		return false;
 	gather_all(&t);
