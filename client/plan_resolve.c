@@ -91,13 +91,29 @@ chosen_of(struct arena *a, const struct plan *p, uint32_t *n)
 	return chosen;
 }
 
+/* By the search, and where that comes to no end within its limits, by lp_solve: what one has proved the other
+ * may not. */
+static bool
+solve(struct arena *a, const struct plan *p, const struct blp *b, struct blp_result *out, struct err *e)
+{
+	const struct blp_limits by_search = {.solver = BLP_CLP}, by_lp_solve = {.solver = BLP_LP_SOLVE};
+	uint32_t n_start, *start = chosen_of(a, p, &n_start);
+	struct blp_result other;
+	struct err too_large = {0};
+
+	if (!blp_solve(a, b, start, n_start, &by_search, out, e))
+		return err_in(e, "repeating the search");
+	if (p->proved && !out->proved && blp_solve(a, b, start, n_start, &by_lp_solve, &other, &too_large) &&
+	    other.proved)
+		*out = other;
+	return true;
+}
+
 bool
 plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e)
 {
-	struct blp_limits usual = {0};
 	struct blp_result r;
 	struct blp b = {0};
-	uint32_t n_start, *start = chosen_of(a, p, &n_start);
 
 	make_kernels(a, p, &b);
 	make_rows(a, p, &b);
@@ -108,8 +124,8 @@ plan_resolve(struct arena *a, const struct plan *p, int64_t *cost, struct err *e
 		for (uint32_t j = 0; j < p->candidates[i].n_makes; j++)
 			b.n_tensors = MAX_OF(b.n_tensors, p->candidates[i].makes[j] + 1);
 	}
-	if (!blp_solve(a, &b, start, n_start, &usual, &r, e))
-		return err_in(e, "repeating the search");
+	if (!solve(a, p, &b, &r, e))
+		return false;
 	*cost = r.cost;
 	/* A plan that does not claim to be optimal may be beaten: the caller says by how much. */
 	if (r.cost < p->latency_ns && p->proved)
