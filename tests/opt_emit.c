@@ -52,13 +52,26 @@ opt_tile(struct opt_call *c, struct err *e)
 	struct tile_prog p;
 	struct spec s;
 
-	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e) ||
-	    !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e) ||
+	if (!target_of(c, &t, e))
+		return false;
+	if (!t.is_cuda)
+		return err_set(e, ERR_USAGE, "a CPU's kernels have no tile program: see korch-opt loops");
+	if (!opt_read_spec(c, &s, e) || !sched_read(str_of(opt_arg(c, "--schedule", "")), &sched, e) ||
 	    !tile_make_watched(c->a, &s, &sched, &t, NULL, &watch, &p, e))
 		return false;
 	if (!look.prints)
 		tile_print(c->out, &p);
 	return true;
+}
+
+bool
+opt_loops(struct opt_call *c, struct err *e)
+{
+	struct target t;
+	struct spec s;
+
+	return target_of(c, &t, e) && opt_read_spec(c, &s, e) &&
+	    fuse_print(c->out, &s, str_of(opt_arg(c, "--schedule", "")), &t, e);
 }
 
 bool

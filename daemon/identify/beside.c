@@ -1,7 +1,7 @@
 /* daemon/identify/beside.c: pairs of independent small candidates as one kernel, side by side.
  *
  * With several threads a small kernel splits badly and pays a barrier of its own; two of them in one kernel
- * share the threads out among them and pay one (kernels/fuse/beside.c).  A pair is formed of
+ * share the threads out among them and pay one.  A pair is formed of
  *   - two candidates with one result around a *seed* each: a group with a linear primitive or reduction,
  * alone or with one or two groups of maps and layouts behind it; one candidate of a size, and equal sizes
  *     together, where both seeds have that size;

@@ -8,7 +8,7 @@
  * rewriting. */
 #include "identify_int.h"
 
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/schedule/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -353,7 +353,7 @@ new_form(struct cand_table *c, struct str bytes, uint64_t hash, const tensor_id 
 	f.spec = find_spec(c, &s);
 	if (f.spec != NO_NODE) {
 		arena_reset(c->a, mark);
-	} else if (fuse_feasible(&scratch, &s, &e)) {
+	} else if (schedule_feasible(&scratch, &s, &e)) {
 		GROW(c->a, c->out->specs, c->out->n_specs, c->cap_specs);
 		f.spec = c->out->n_specs;
 		c->out->specs[c->out->n_specs++] = s;

@@ -1,8 +1,8 @@
 /* daemon/planner/stages.c: what --dump writes of the half behind the candidates: costs, program, choice, and
- * the chosen kernels as tile programs and text. */
+ * the chosen kernels as programs and text. */
 #include "tune.h"
 
-#include "../../kernels/fuse/tile.h"
+#include "../../kernels/fuse/fuse.h"
 #include "../../schema/plan_file.h"
 
 /* What each spec costs in the program now; BLP_NEVER. */
@@ -113,22 +113,18 @@ case_of(struct tune *t, struct arena *a, uint32_t s, const struct plan_code *cod
 }
 
 static bool
-dump_tile(struct tune *t, struct arena *a, uint32_t s, struct dump_case c, const struct plan_code *code,
+dump_loops(struct tune *t, struct arena *a, uint32_t s, struct dump_case c, const struct plan_code *code,
     struct err *e)
 {
-	struct tile_prog p;
-	struct sched sched;
 	struct strbuf sb;
 
-	if (!dump_wants(&t->dump, STAGE_tile) || code->desc.is_library)
+	if (!dump_wants(&t->dump, STAGE_loops) || code->desc.is_library)
 		return true;
-	if (!sched_read(code->schedule, &sched, e) ||
-	    !tile_make(a, &t->front.cands.specs[s], &sched, &t->target, &p, e))
-		return err_in(e, "the dump of kernel %s", c.name);
 	sb_init(&sb, a);
-	tile_print(&sb, &p);
+	if (!fuse_print(&sb, &t->front.cands.specs[s], code->schedule, &t->target, e))
+		return err_in(e, "the dump of kernel %s", c.name);
 	c.output = sb_str(&sb);
-	return dump_put_case(&t->dump, STAGE_tile, &c, e);
+	return dump_put_case(&t->dump, STAGE_loops, &c, e);
 }
 
 static bool
@@ -151,7 +147,7 @@ stages_kernels(struct tune *t, const struct plan_code *codes, struct err *e)
 {
 	bool ok = true;
 
-	if (!dump_wants(&t->dump, STAGE_tile) && !dump_wants(&t->dump, STAGE_text))
+	if (!dump_wants(&t->dump, STAGE_loops) && !dump_wants(&t->dump, STAGE_text))
 		return true;
 	for (uint32_t s = 0; s < t->front.cands.n_specs && ok; s++) {
 		struct arena tmp = {0};
@@ -159,7 +155,7 @@ stages_kernels(struct tune *t, const struct plan_code *codes, struct err *e)
 		if (codes[s].is_ready) {
 			struct dump_case c = case_of(t, &tmp, s, &codes[s]);
 
-			ok = dump_tile(t, &tmp, s, c, &codes[s], e) && dump_text(t, &tmp, c, &codes[s], e);
+			ok = dump_loops(t, &tmp, s, c, &codes[s], e) && dump_text(t, &tmp, c, &codes[s], e);
 		}
 		arena_fini(&tmp);
 	}

@@ -1,6 +1,7 @@
 /* daemon/train/rows.c: an export's rows become samples. */
 #include "rows.h"
 
+#include "../../kernels/fuse/tile.h"
 #include "../../schema/export_read.h"
 #include "../planner/device.h"
 
@@ -61,6 +62,20 @@ struct source {
 	bool is_own, is_taught;
 };
 
+/* Is the kernel a library's or the loop program's? */
+static bool
+is_readable(const struct m_measurement *m, const struct target *t)
+{
+	enum library l;
+	struct sched s;
+	struct err e = {0};
+	int64_t version;
+
+	return sched_read(m->row.schedule, &s, &e) &&
+	    (t->is_cuda || m->epoch >= TRACED_EPOCH || sched_library(&s, &l, &version) ||
+		sched_get(&s, KNOB_trace, 0) > 0);
+}
+
 /* False: a row that says nothing of this generator's kernels; counted. */
 static bool
 take_row(struct arena *a, struct train_set *set, const struct m_env *env, const struct spec *spec,
@@ -76,11 +91,12 @@ take_row(struct arena *a, struct train_set *set, const struct m_env *env, const 
 		set->n_failed++;
 		return false;
 	}
-	out->is_older = m->epoch < SAMPLES_EPOCH;
+	out->is_older = m->epoch < ROWS_EPOCH;
 	set->n_other_epoch += out->is_older;
 	if (out->is_older && !out->is_own)
 		return false;
-	if (!sample_make(a, spec, m->row.schedule, &t, &hw, m->heat, &out->sample, &e)) {
+	if (!is_readable(m, &t) ||
+	    !sample_make(a, spec, m->row.schedule, &t, &hw, m->heat, &out->sample, &e)) {
 		set->n_unread++;
 		return false;
 	}

@@ -18,6 +18,12 @@ codegen_pass_name(enum codegen_pass pass)
 	return passes[pass].name;
 }
 
+void
+codegen_pass(enum codegen_pass pass, const struct tir *p, struct tir *out)
+{
+	passes[pass].run(p, out);
+}
+
 /* Forms that have a place in the loop program, and no pass or printer yet. */
 static bool
 is_taken(const struct tir *p, bool gpu, struct err *e)

@@ -13,6 +13,8 @@ enum codegen_pass {
 	CODEGEN_PASSES
 };
 const char *codegen_pass_name(enum codegen_pass pass);
+/* One pass alone. */
+void codegen_pass(enum codegen_pass pass, const struct tir *p, struct tir *out);
 /* Told of the program behind each pass; false ends codegen_run with e. */
 struct codegen_watch {
 	bool (*after)(void *self, const char *pass, const struct tir *p, struct err *e);

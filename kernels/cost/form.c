@@ -2,9 +2,10 @@
  * multiply-adds at peak, counted as two.
  *
  * Directly: as many as it has; and where the generator makes the kernel, whole vectors of columns.  A
- * convolution of few channels may have window positions as columns too (kernels/fuse/anchor_wide.c), at as
- * many more rows.  By Winograd's form: whole tiles, and the maps before and behind the products.  Nothing
- * else is counted, not even what the next tile shares, so that each form is at least what is said here. */
+ * convolution of few channels may have window positions as columns too (an earlier generator had that form),
+ * at as many more rows.  By Winograd's form: whole tiles, and the maps before and behind the products.
+ * Nothing else is counted, not even what the next tile shares, so that each form is at least what is said
+ * here. */
 #include "cost_int.h"
 
 #include "../fuse/fuse.h"

@@ -7,14 +7,14 @@
  *                from, each mapped one, each sum, and each result that there is (not a tile's rest)
  *
  * Vectors may be half as wide as the device's (a loop program's are), and of fewer columns lie along the sum
- * or along rows, so that the tile program's form of few columns, the window's row as columns too, is never
- * less.
+ * or along rows, so that an earlier generator's form of few columns, the window's row as columns too, is
+ * never less.
  *
  * A store of a vector would take as long as two multiply-adds of one on the cores that are known (one vector
  * of 64 bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two), but goes on
- * beside the next products: of 8,000 measured kernels with one linear primitive the least took .8 of one for
- * a result, and on two of three kinds of cores 2.4.  What Winograd's form makes goes through the stack: as
- * three it counts, where none took less than 3.5. */
+ * beside the next products: of the measured kernels with one linear primitive the least took .9 of an
+ * operation for a result (256 x 16 by 16 x 16), and on two of three kinds of cores 4.8.  What Winograd's form
+ * makes goes through the stack: as three it counts, where none took less than 3.5. */
 #include "cost_int.h"
 
 #include "../fuse/fuse.h"
@@ -22,8 +22,8 @@
 #include <math.h>
 
 enum { WINO_TAPS = 3, WIDE_RESULTS = 4 };
-static const double store = 4, through = 6, beside = 1;
-/* A map's arithmetic for each tile and channel (kernels/emit/linear_wino.c): its multiply-adds, or its
+static const double store = 4, through = 6, beside = 0.8;
+/* A map's arithmetic for each tile and channel: its multiply-adds, or its
  * additions where those are more, as they have units of their own. */
 static const struct wino_form {
 	int m;

@@ -61,7 +61,7 @@ may_move(struct cuda_vector *v, uint32_t tensor, ix_id at)
 	const struct tile_tensor *t = &v->g->p->tensors[tensor];
 	const int64_t word = MIN_OF(v->n * (int64_t)dtype_size(t->type), (int64_t)WORD);
 
-	return (t->at == AT_OPERAND || t->at == AT_RESULT || t->at == AT_SHARED) && !t->pack && word >= 4 &&
+	return (t->at == AT_OPERAND || t->at == AT_RESULT || t->at == AT_SHARED) && word >= 4 &&
 	    t->count * (int64_t)dtype_size(t->type) % word == 0 && is_side_by_side(v, at);
 }
 
@@ -113,7 +113,7 @@ cuda_vector(struct gen *g, const struct tile_pass *tp, const struct array_use *u
 	for (uint32_t i = 0; i < tp->n_row; i++)
 		if (g->p->stages[tp->row[i]].sweeps)
 			return NULL;
-	if (n == 1 || tp->n_outer == 0 || tp->block != 1 || tp->outer[tp->n_outer - 1].extent % n)
+	if (n == 1 || tp->n_outer == 0 || tp->outer[tp->n_outer - 1].extent % n)
 		return NULL;
 	*v = (struct cuda_vector){.g = g, .use = use, .axis = tp->outer[tp->n_outer - 1].id, .n = n};
 	most = tp->outer[tp->n_outer - 1].extent / n;

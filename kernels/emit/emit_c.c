@@ -126,8 +126,6 @@ gen_note_stage(struct array_use *u, const struct stage *s)
 const char *
 gen_stage_words(struct gen *g, const struct stage *s)
 {
-	if (s->node == NO_NODE && s->packs)
-		return "a factor, packed by columns";
 	if (s->node == NO_NODE)
 		return g->p->tensors[s->tensor].at == AT_RESULT
 		    ? "copy"
@@ -187,12 +185,10 @@ emit_tiles(struct gen *g, const struct spec *s, struct str schedule, const struc
 	gen_head(g, s, schedule);
 	out->head_bytes = g->sb.n;
 	tables(g);
-	for (uint32_t q = 0; q < g->p->n_groups; q++) /* each has one pass */
+	for (uint32_t q = 0; q < g->p->n_passes; q++)
 		cuda_pass(g, q, out);
 	out->text = sb_str(&g->sb);
-	out->desc.n_passes = g->p->n_groups;
-	out->desc.overlaps = g->p->overlaps;
-	out->desc.n_overlaps = g->p->n_overlaps;
+	out->desc.n_passes = g->p->n_passes;
 	out->desc.shared_bytes = g->p->shared_bytes;
 	return true;
 }

@@ -1,4 +1,4 @@
-/* kernels/emit/stage.c: the loop nests of stages: maps; reductions by partial sums in lanes. */
+/* kernels/emit/stage.c: the loop nests of stages that a thread goes through: maps and reductions. */
 #include "gen_int.h"
 
 #include <string.h>
@@ -54,10 +54,7 @@ struct reduction {
 	const struct stage *s;
 	enum prim join;
 	enum dtype acc;
-	const char *name; /* of the accumulators */
-	int vector;       /* place of the vector axis in s->axis, -1 */
-	axis_id lane_axis;
-	int64_t lanes;
+	const char *name; /* of what is joined so far */
 };
 
 const char *
@@ -91,12 +88,13 @@ gen_cast(struct gen *g, enum dtype from, enum dtype to, const char *v)
 }
 
 static void
-accumulate(struct gen *g, const struct reduction *r, ex_id e, const char *at)
+join_element(struct gen *g, struct nest *n, void *self)
 {
-	const char *v = gen_cast(g, ex_get(g->tx, e)->type, r->acc, gen_ex(g, e));
-	const char *cell = arena_printf(g->a, "%s[%s]", r->name, at), *arg[2] = {cell, v};
+	const struct reduction *r = self;
+	const char *v = gen_cast(g, ex_get(g->tx, n->ex[0])->type, r->acc, gen_ex(g, n->ex[0])),
+		   *arg[2] = {r->name, v};
 
-	gen_line(g, "%s = %s;", cell, gen_map_text(g, r->join, r->acc, r->acc, r->acc, arg));
+	gen_line(g, "%s = %s;", r->name, gen_map_text(g, r->join, r->acc, r->acc, r->acc, arg));
 }
 
 static int64_t
@@ -109,109 +107,22 @@ depth_of(const struct stage *s)
 	return d;
 }
 
-/* ---- along memory: lane l joins elements l, l + lanes, ... ------------------------------------------------
- */
 static void
-lane_steps(struct gen *g, struct nest *n, struct reduction *r, const char *base, const char *count)
-{
-	const char *l = arena_printf(g->a, "n%u", g->n_loop++), *i = arena_printf(g->a, "i%u", g->n_loop++);
-	uint32_t mark = gen_mark(g);
-
-	gen_open(g, "for (%s %s = 0; %s < %s; %s++)", g->index, l, l, count, l);
-	gen_line(g, "const %s %s = %s + %s;", g->index, i, base, l);
-	gen_bind(g, r->lane_axis, i);
-	accumulate(g, r, n->ex[0], l);
-	gen_bind(g, r->lane_axis, NULL);
-	gen_close(g);
-	gen_forget(g, mark);
-}
-
-static void
-lanes_over(struct gen *g, struct nest *n, struct reduction *r)
-{
-	int64_t lo = tx_axis_get(g->tx, r->lane_axis)->lo, hi = tx_axis_get(g->tx, r->lane_axis)->hi + 1;
-	int64_t whole = (hi - lo) / r->lanes * r->lanes;
-
-	if (whole == r->lanes) {
-		lane_steps(g, n, r, arena_printf(g->a, "%lld", (long long)lo),
-		    arena_printf(g->a, "%lld", (long long)r->lanes));
-	} else if (whole) {
-		const char *k = arena_printf(g->a, "k%u", g->n_loop++);
-		gen_open(g, "for (%s %s = %lld; %s < %lld; %s += %lld)", g->index, k, (long long)lo, k,
-		    (long long)(lo + whole), k, (long long)r->lanes);
-		lane_steps(g, n, r, k, arena_printf(g->a, "%lld", (long long)r->lanes));
-		gen_close(g);
-	}
-	if (lo + whole < hi)
-		lane_steps(g, n, r, arena_printf(g->a, "%lld", (long long)(lo + whole)),
-		    arena_printf(g->a, "%lld", (long long)(hi - lo - whole)));
-}
-
-static void
-lanes_inside(struct gen *g, struct nest *n, void *self)
-{
-	struct reduction *r = self;
-
-	r->lane_axis = r->s->axis[r->vector].id;
-	lanes_over(g, n, r);
-}
-
-/* Halves fold onto each other: the same order whatever the compiler does. */
-static void
-fold_lanes(struct gen *g, const struct reduction *r)
-{
-	if (r->acc == DT_f32 && r->lanes >= 8 && r->lanes <= 64) {
-		gen_line(g, "%s[0] = k_fold_%s_f32(%s, %lld);", r->name, prim_info[r->join].name, r->name,
-		    (long long)r->lanes);
-		return;
-	}
-	for (int64_t h = r->lanes / 2; h >= 1; h /= 2) {
-		const char *l = arena_printf(g->a, "n%u", g->n_loop++);
-		const char *arg[2] = {arena_printf(g->a, "%s[%s]", r->name, l),
-		    arena_printf(g->a, "%s[%s + %lld]", r->name, l, (long long)h)};
-
-		gen_open(g, "for (%s %s = 0; %s < %lld; %s++)", g->index, l, l, (long long)h, l);
-		gen_line(g, "%s = %s;", arg[0], gen_map_text(g, r->join, r->acc, r->acc, r->acc, arg));
-		gen_close(g);
-	}
-}
-
-static void
-declare_accumulators(struct gen *g, const struct reduction *r)
-{
-	const char *l = arena_printf(g->a, "n%u", g->n_loop++);
-
-	gen_line(g, "%s %s[%lld];", gen_type(g, r->acc), r->name, (long long)r->lanes);
-	gen_open(g, "for (%s %s = 0; %s < %lld; %s++)", g->index, l, l, (long long)r->lanes, l);
-	gen_line(g, "%s[%s] = %s;", r->name, l, gen_identity(g, r->join, r->acc));
-	gen_close(g);
-}
-
-static void
-along_inside(struct gen *g, struct nest *n, void *self)
+join_inside(struct gen *g, struct nest *n, void *self)
 {
 	struct reduction *r = self;
 	const struct stage *s = r->s;
 	struct nest m = *n;
-	enum dtype t = g->p->tensors[s->tensor].type;
 	uint32_t mark = gen_mark(g);
 
 	r->name = arena_printf(g->a, "acc%u", g->n_loop++);
-	declare_accumulators(g, r);
+	gen_line(g, "%s %s = %s;", gen_type(g, r->acc), r->name, gen_identity(g, r->join, r->acc));
 	m.n = 0;
 	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
-		if ((int)k != r->vector)
-			m.axis[m.n++] = s->axis[k].id;
-	gen_loops(g, &m, 0, m.n, lanes_inside, r);
-	fold_lanes(g, r);
-	gen_store(g, s->tensor, n->ix[0], gen_cast(g, r->acc, t, arena_printf(g->a, "%s[0]", r->name)));
+		m.axis[m.n++] = s->axis[k].id;
+	gen_loops(g, &m, 0, m.n, join_element, r);
+	gen_store(g, s->tensor, n->ix[0], gen_cast(g, r->acc, g->p->tensors[s->tensor].type, r->name));
 	gen_forget(g, mark);
-}
-
-static void
-along_loops(struct gen *g, struct nest *n, void *self)
-{
-	gen_par(g, n, along_inside, self);
 }
 
 static bool
@@ -223,17 +134,15 @@ is_long_sum(const struct stage *s, enum prim join, int64_t depth)
 void
 gen_reduce(struct gen *g, const struct stage *s)
 {
-	struct reduction r = {
-	    .s = s, .join = reduce_joiner(s->prim), .acc = s->acc, .vector = (int)(s->n_par + s->n_red) - 1};
+	struct reduction r = {.s = s, .join = reduce_joiner(s->prim), .acc = s->acc};
 	struct nest n = nest_of(g, s);
 
 	if (cuda_reduce(g, s))
 		return;
-	r.lanes = stage_lanes(g->p, s, s->axis[r.vector].extent);
-	if (is_long_sum(s, r.join, depth_of(s) / r.lanes))
+	if (is_long_sum(s, r.join, depth_of(s)))
 		r.acc = DT_f64;
 	axes_by_stride(g, s, &n, -1);
-	along_loops(g, &n, &r);
+	gen_par(g, &n, join_inside, &r);
 }
 
 void

@@ -172,8 +172,8 @@ stage_split_divisions(struct tx *x, struct stage *s)
 /* ---- merging --------------------------------------------------------------------------------- */
 struct merge_check {
 	const struct tx *x;
-	axis_id axis[2];
-	uint32_t n; /* index nodes that hold one of them in anything but a sum */
+	axis_id axis;
+	uint32_t n; /* index nodes that hold it in anything but a sum */
 };
 
 static void
@@ -183,7 +183,7 @@ count_uneasy(void *self, ix_id i)
 	int64_t coef;
 
 	if (ix_get(m->x, i)->kind != IX_LIN && ix_get(m->x, i)->kind != IX_VALUE &&
-	    !(ix_coef(m->x, i, m->axis[0], &coef) && ix_coef(m->x, i, m->axis[1], &coef)))
+	    !ix_coef(m->x, i, m->axis, &coef))
 		m->n++;
 }
 
@@ -196,9 +196,9 @@ count_uneasy_ex(void *self, ex_id *e)
 }
 
 static uint32_t
-uneasy(struct tx *x, struct stage *s, axis_id a, axis_id b)
+uneasy(struct tx *x, struct stage *s, axis_id a)
 {
-	struct merge_check c = {.x = x, .axis = {a, b}};
+	struct merge_check c = {.x = x, .axis = a};
 
 	stage_each_ex(s, count_uneasy_ex, &c);
 	if (s->target != IX_NONE)
@@ -206,9 +206,6 @@ uneasy(struct tx *x, struct stage *s, axis_id a, axis_id b)
 	return c.n;
 }
 
-/* A packed factor is indexed by column / width and column % width, merged or not: if its column was split for
- * a reader whose axes did not become the pass's, widths that do not divide the split's would otherwise find
- * no tile. */
 bool
 stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 {
@@ -225,7 +222,7 @@ stage_merge_axes(struct tx *x, struct stage *s, uint32_t k)
 
 	subst_axis(x, s, p.id, ix_div(x, m, q.extent));
 	subst_axis(x, s, q.id, ix_mod(x, m, q.extent));
-	if (uneasy(x, s, id, id) > (was.packed ? uneasy(x, &was, p.id, q.id) : 0)) {
+	if (uneasy(x, s, id) > 0) {
 		*s = was;
 		return false;
 	}

@@ -1,5 +1,5 @@
-/* kernels/fuse/fuse.h: the fusion module.  A spec becomes a tile program (DESIGN section 5);
- * the declared space of its schedules. */
+/* kernels/fuse/fuse.h: targets; the space of a spec's schedules; whether loop program or tile program makes
+ * its kernel. */
 #ifndef KORCH_FUSE_H
 #define KORCH_FUSE_H
 
@@ -40,9 +40,6 @@ void target_caches(struct target *t, double l1, double l2, double l3);
 void target_print(struct strbuf *sb, const struct target *t);
 bool target_read(struct str text, struct target *out, struct err *e) MUST_CHECK;
 
-/* Can one kernel be generated for it?  ERR_INFEASIBLE with "rule: why". Cheap. */
-bool fuse_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
-
 /* What a schedule makes of the spec, as a number: equal numbers, the same kernel.  False: nothing.
  * kernels/emit has it: emit_outcome(); fuse_outcome() knows the tile program and the trace, and no text. */
 typedef bool space_outcome(
@@ -77,6 +74,10 @@ struct tir;             /* kernels/tir */
 struct schedule_target fuse_schedule_target(const struct target *t);
 bool fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t,
     struct strbuf *trace, struct tir *out, struct err *e) MUST_CHECK;
+/* What the schedule makes of the spec on its way to text: the rules' trace and the loop program, or the tile
+ * program. */
+bool fuse_print(struct strbuf *sb, const struct spec *s, struct str schedule, const struct target *t,
+    struct err *e) MUST_CHECK;
 /* The one to build with where nothing was measured: the defaults, which space_list() begins with, but where
  * Winograd's form pays. */
 struct str space_guess(struct arena *a, const struct spec *s, const struct target *t);
@@ -89,9 +90,13 @@ struct str space_library(struct arena *a, const struct spec *s, const struct tar
 /* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool fuse_winograd(const struct spec *s);
+bool node_winograd(const struct graph *g, const struct node *n);
+/* Is one worth tiles of m x m results (2 or 4) on the target? */
+bool winograd_suits(const struct spec *s, const struct target *t, int64_t m);
+/* Did an earlier generator make tiles of it, of some size, for vectors of any width? */
+bool winograd_suited(const struct spec *s);
 /* May a kernel of it have been made so on the device, by today's space or an earlier one's? */
 bool space_winograd(const struct spec *s, const struct target *t);
-bool node_winograd(const struct graph *g, const struct node *n);
 
 /* The tile program is declared in tile.h, for emit only. */
 #endif

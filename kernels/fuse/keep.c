@@ -130,31 +130,10 @@ sum_flops(const struct lower *l, double *cum)
 	}
 }
 
-/* Maps on the result of a register tile, element by element: the tile makes them before it leaves the
- * registers, so whoever needs them often had better read them than make them again. */
-static bool *
-find_epilogues(const struct lower *l)
-{
-	bool *is = NEW_ARRAY(l->p->arena, bool, l->g->n_tensors);
-
-	for (uint32_t i = 0; i < l->g->n_nodes && !l->p->target->is_cuda; i++) {
-		const struct node *n = &l->g->nodes[i];
-
-		for (uint32_t k = 0; k < n->n_in && prim_info[n->prim].class == CLASS_MAP; k++) {
-			uint32_t maker = l->maker[n->in[k].i];
-
-			is[n->out[0].i] |=
-			    is[n->in[k].i] || (maker != NO_NODE && fills_tile(l, &l->g->nodes[maker]));
-		}
-	}
-	return is;
-}
-
 /* Readers come first: what they keep decides how often a tensor is evaluated. */
 static void
 decide_by_demand(struct lower *l, const double *cum, double *demand)
 {
-	const bool *epilogue = find_epilogues(l);
 	int64_t flops = sched_get(l->p->sched, KNOB_inline_flops, INLINE_FLOPS);
 
 	for (uint32_t i = l->g->n_nodes; i-- > 0;) {
@@ -164,8 +143,7 @@ decide_by_demand(struct lower *l, const double *cum, double *demand)
 		double count = count_of(l, n->out[0]);
 		bool computes = class == CLASS_MAP || class == CLASS_REDUCE || class == CLASS_LINEAR;
 
-		if (needs_stage(l, n) ||
-		    (computes && demand[t] > 1.5 * count && (cum[t] > (double)flops || epilogue[t])))
+		if (needs_stage(l, n) || (computes && demand[t] > 1.5 * count && cum[t] > (double)flops))
 			l->kept[t] = true;
 		double evals = l->kept[t] ? count : demand[t];
 

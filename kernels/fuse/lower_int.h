@@ -74,15 +74,6 @@ bool online_holds(const struct tile_prog *p, struct err *e) MUST_CHECK;
 void split_reductions(struct lower *l);
 /* pass.c: stages go into passes. */
 bool passes_form(struct tile_prog *p, struct err *e);
-/* beside.c: the sides of the stages; whether they may and shall be kept apart, to run side by side; which
- * passes do. */
-void sides_find(struct tile_prog *p);
-bool sides_allowed(const struct tile_prog *p, struct err *e);
-bool sides_apart(const struct tile_prog *p);
-void groups_form(struct tile_prog *p);
-/* bind.c: outer axes, blocks, scratch and the final index expressions. */
+/* bind.c: outer axes, scratch and the final index expressions. */
 bool passes_bind(struct tile_prog *p, struct err *e);
-/* overlap.c: results that may lie on an operand's bytes.  The program is finished by then. */
-void overlaps_find(struct tile_prog *p);
-
 #endif

@@ -307,7 +307,7 @@ online_holds(const struct tile_prog *p, struct err *e)
 
 		if (!s->sweeps)
 			continue;
-		if (s->at_call || s->level || (pass != UINT32_MAX && s->pass != pass))
+		if (s->at_call || (pass != UINT32_MAX && s->pass != pass))
 			return err_set(e, ERR_INFEASIBLE,
 			    "online: what a block of a row goes through does not share a pass");
 		pass = s->pass;
@@ -322,29 +322,4 @@ online_holds(const struct tile_prog *p, struct err *e)
 	if (changes > 1 + !p->stages[t->row[0]].sweeps)
 		return err_set(e, ERR_INFEASIBLE, "online: other steps stand between those of a block");
 	return true;
-}
-
-struct dependence {
-	const struct tile_prog *p;
-	bool found;
-};
-
-static void
-note_sweeping(void *self, const struct ex *read)
-{
-	struct dependence *d = self;
-	const struct stage *m = online_maker(d->p, read->tensor);
-
-	d->found |= m && m->sweeps;
-}
-
-bool
-online_turns(const struct tile_prog *p, ex_id e)
-{
-	struct dependence d = {.p = p};
-
-	if (p->n_turns == 0)
-		return false;
-	ex_reads(p->tx, e, note_sweeping, &d);
-	return d.found || ex_has(p->tx, e, p->turn);
 }

@@ -2,7 +2,7 @@
 #ifndef KORCH_ONLINE_INT_H
 #define KORCH_ONLINE_INT_H
 
-#include "anchor_int.h"
+#include "lower_int.h"
 #include "lower_int.h"
 
 struct online {

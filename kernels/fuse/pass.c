@@ -4,8 +4,7 @@
  * what step o made: the index along that axis of every read must simplify to one axis of the
  * reader.  What cannot join needs a barrier: a pass of its own.  A small stage that cannot join is
  * made again at the start of every call of the passes that read it, which saves the barrier. */
-#include "anchor.h"
-#include "form_int.h"
+#include "lower_int.h"
 
 #include <string.h>
 
@@ -20,6 +19,29 @@ enum {
 	TILE_EDGE = 128,     /* rows or columns of a GPU's tile, at most */
 	ENOUGH_SWEEPS = 512, /* steps, where a block takes more than one tile */
 	TILES_A_BLOCK = 2,   /* linear stages of a pass */
+};
+
+/* ---- passes while stages are dealt out to them -------------------------------------------------- */
+/* An outer axis of a pass under construction: which axis of each member it is. */
+struct form_outer {
+	int64_t extent;
+	uint32_t *axis; /* of each stage of the program: its axis number */
+};
+struct form_pass {
+	struct form_outer outer[PASS_OUTER + STAGE_AXES];
+	uint32_t n_outer;
+	uint32_t member[PASS_STEPS];
+	uint32_t n_member;
+	double work;
+};
+struct form {
+	struct tile_prog *p;
+	struct arena tmp;
+	struct form_pass pass[TILE_PASSES];
+	uint32_t n_pass;
+	double most_work;   /* of one stage */
+	uint32_t *min_pass; /* of each stage: the first pass that may read it across a barrier or in a call */
+	bool *late;         /* of each stage: it waits for a reduction of its pass */
 };
 
 /* ---- splitting axes of members -------------------------------------------------------------- */
@@ -79,13 +101,14 @@ outer_factor(const struct tx *x, ix_id i, int64_t extent)
 	return f > 1 && f < extent && extent % f == 0 ? f : 0;
 }
 
-bool
-form_split(struct form *f, uint32_t q, uint32_t u, ix_id i)
+/* Splits the pass's outer axis u where index i along it is f * a + rest; false: it is not. */
+static bool
+split_at(struct form *f, uint32_t q, uint32_t u, ix_id i)
 {
 	struct form_pass *fp = &f->pass[q];
 	int64_t factor = outer_factor(f->p->tx, i, fp->outer[u].extent);
 
-	if (!factor || fp->has_ring || !has_room(f->p, fp))
+	if (!factor || !has_room(f->p, fp))
 		return false;
 	split_outer(f, fp, u, factor);
 	return true;
@@ -149,7 +172,7 @@ refine(struct form *f, uint32_t i, uint32_t q, const struct stage_read *r, uint3
 			uint32_t maker = p->tensors[r[k].tensor].stage;
 			ix_id d = decode_axis(p, &p->stages[maker], fp->outer[u].axis[maker], r[k].at);
 
-			if (form_split(f, q, u, d) || stage_split_for(p->tx, &p->stages[i], d))
+			if (split_at(f, q, u, d) || stage_split_for(p->tx, &p->stages[i], d))
 				return true;
 		}
 	}
@@ -288,7 +311,7 @@ suits_tiles(
 		steps *= match[u] >= 0 ? (double)fp->outer[u].extent : 1;
 	uint32_t linear = f->p->stages[i].kind == STAGE_LINEAR;
 
-	for (uint32_t m = 0; m < fp->n_member && f->p->target->is_cuda; m++) {
+	for (uint32_t m = 0; m < fp->n_member; m++) {
 		if (f->p->stages[fp->member[m]].kind != STAGE_LINEAR)
 			continue;
 		if (++linear > TILES_A_BLOCK)
@@ -322,8 +345,9 @@ is_enough(const struct form *f, uint32_t q, const int *match, double work)
 	return fp->work + work <= LONE_WORK;
 }
 
-void
-form_join(struct form *f, uint32_t i, uint32_t q, const int *match)
+/* Stage i becomes a member of pass q, which keeps the outer axes with match[u] >= 0. */
+static void
+join(struct form *f, uint32_t i, uint32_t q, const int *match)
 {
 	struct form_pass *fp = &f->pass[q];
 	uint32_t n = 0;
@@ -362,8 +386,6 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 		return false;
 	if (is_loner(s) || is_loner(&f->p->stages[fp->member[0]]) || fp->n_member == PASS_STEPS)
 		return false;
-	if (sides_apart(f->p) && f->p->side[i] != f->p->side[fp->member[0]])
-		return false;
 	for (int turn = 0; turn < 8; turn++) {
 		uint32_t n = stage_reads(f->p, s, &f->tmp, &r);
 		bool all = true;
@@ -371,8 +393,7 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 		for (uint32_t k = 0; k < n; k++)
 			reads_members |= is_member_read(f, r[k].tensor, q);
 		if (!reads_members) {
-			if (fp->has_ring || !match_by_extent(f, i, fp, match) ||
-			    !is_enough(f, q, match, stage_work(s)))
+			if (!match_by_extent(f, i, fp, match) || !is_enough(f, q, match, stage_work(s)))
 				return false;
 			break;
 		}
@@ -380,28 +401,22 @@ try_join(struct form *f, uint32_t i, uint32_t q)
 			match[u] = matching_axis(f, i, q, u, r, n);
 			all = all && match[u] >= 0;
 		}
-		if ((!all || fp->has_ring) && !fp->by_columns && ring_join(f, i, q, true))
-			return true;
-		if (all || (!refine(f, i, q, r, n) && !ring_refine(f, i, q)))
+		if (all || !refine(f, i, q, r, n))
 			break;
 		s = &f->p->stages[i];
 	}
-	if (fp->has_ring)
-		return false;
 	for (uint32_t u = 0; u < fp->n_outer; u++)
 		for (uint32_t v = 0; v < u; v++)
 			if (match[v] >= 0 && match[v] == match[u])
 				match[u] = -1;
 	if (reads_members && !is_enough(f, q, match, stage_work(s)))
-		return !fp->by_columns && ring_join(f, i, q, false);
-	if (s->by_columns && !form_keeps_blocks(fp, s, match))
 		return false;
 	uint32_t n = stage_reads(f->p, s, &f->tmp, &r);
 
 	if (!suits_tiles(f, i, q, match, r, n))
 		return false;
 	f->late[i] = is_late(f, q, r, n);
-	form_join(f, i, q, match);
+	join(f, i, q, match);
 	return true;
 }
 
@@ -414,15 +429,13 @@ new_pass(struct form *f, uint32_t i, struct err *e)
 
 	if (f->n_pass == TILE_PASSES)
 		return err_set(e, ERR_INFEASIBLE, "passes: it needs more than %d passes", TILE_PASSES);
-	*fp = (struct form_pass){.by_columns = s->by_columns};
+	*fp = (struct form_pass){.n_outer = 0};
 	for (uint32_t k = 0; k < s->n_par && !is_loner(s); k++) {
-		if (!columns_outer(f->p, s, k))
-			continue;
 		fp->outer[fp->n_outer].extent = s->axis[k].extent;
 		fp->outer[fp->n_outer].axis = NEW_ARRAY(&f->tmp, uint32_t, f->p->n_stages);
 		match[fp->n_outer++] = (int)k;
 	}
-	form_join(f, i, f->n_pass++, match);
+	join(f, i, f->n_pass++, match);
 	return true;
 }
 
@@ -449,8 +462,6 @@ place_stage(struct form *f, uint32_t i, struct err *e)
 		bool call = f->p->stages[maker].at_call;
 
 		reads_pass |= !call;
-		/* A packed factor serves all rows: it is made before they are dealt out. */
-		call |= f->p->stages[maker].packs;
 		first = MAX_OF(first, call ? f->min_pass[maker] : pass_of(f, maker));
 		barrier = MAX_OF(barrier, f->min_pass[maker]);
 	}
@@ -521,82 +532,26 @@ write_pass(struct form *f, uint32_t q, struct err *e)
 	return true;
 }
 
-/* A packed factor that waits for nothing comes first: between two anchors it would part them. */
-static bool
-packs_operands(struct form *f, uint32_t i)
-{
-	struct stage_read *r;
-
-	return f->p->stages[i].packs && stage_reads(f->p, &f->p->stages[i], &f->tmp, &r) == 0;
-}
-
-/* What a ring makes is read in its pass alone; *again: it is not, and stays out of rings next time. */
-static bool
-find_strays(struct form *f, bool *again)
-{
-	struct tile_prog *p = f->p;
-
-	for (uint32_t i = 0; i < p->n_stages; i++) {
-		struct stage_read *r;
-		uint32_t n = stage_reads(p, &p->stages[i], &f->tmp, &r);
-
-		for (uint32_t k = 0; k < n; k++) {
-			uint32_t maker = p->tensors[r[k].tensor].stage;
-			const struct stage *m = &p->stages[maker];
-
-			if (m->level == 0 || (!p->stages[i].at_call && p->stages[i].pass == m->pass))
-				continue;
-			*again |= !f->whole[maker];
-			f->whole[maker] = true;
-		}
-	}
-	return *again;
-}
-
-static bool
-deal_out(struct form *f, struct err *e)
-{
-	struct tile_prog *p = f->p;
-	bool ok = true;
-
-	for (uint32_t i = 0; i < p->n_stages && ok; i++)
-		if (packs_operands(f, i))
-			ok = place_stage(f, i, e);
-	for (uint32_t i = 0; i < p->n_stages && ok; i++)
-		if (!packs_operands(f, i))
-			ok = place_stage(f, i, e);
-	for (uint32_t q = 0; q < f->n_pass && ok; q++)
-		ok = write_pass(f, q, e) && rings_write(f, q, e);
-	p->n_passes = f->n_pass;
-	return ok;
-}
-
 bool
 passes_form(struct tile_prog *p, struct err *e)
 {
 	struct form *f = NEW(p->arena, struct form);
-	bool *whole = NEW_ARRAY(p->arena, bool, p->n_stages), ok = true, again = true;
-	struct stage *was;
+	bool ok = true;
 
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		if (!p->stages[i].packed)
-			stage_split_divisions(p->tx, &p->stages[i]);
-	for (uint32_t i = 0; i < p->n_stages; i++)
+	*f = (struct form){.p = p};
+	for (uint32_t i = 0; i < p->n_stages; i++) {
+		stage_split_divisions(p->tx, &p->stages[i]);
 		for (uint32_t k = 0; k < p->stages[i].n_par + p->stages[i].n_red; k++)
 			p->stages[i].axis[k].outer = -1;
-	was = arena_dup(p->arena, p->stages, p->n_stages * sizeof(*was));
-	while (again && ok) {
-		*f = (struct form){.p = p, .whole = whole};
-		if (p->n_stages)
-			memcpy(p->stages, was, p->n_stages * sizeof(*was));
-		memset(p->pass, 0, sizeof(p->pass));
-		f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
-		f->late = NEW_ARRAY(p->arena, bool, p->n_stages);
-		for (uint32_t i = 0; i < p->n_stages; i++)
-			f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
-		again = false;
-		ok = deal_out(f, e) && (find_strays(f, &again) || true);
-		arena_fini(&f->tmp);
+		f->most_work = MAX_OF(f->most_work, stage_work(&p->stages[i]));
 	}
+	f->min_pass = NEW_ARRAY(p->arena, uint32_t, p->n_stages);
+	f->late = NEW_ARRAY(p->arena, bool, p->n_stages);
+	for (uint32_t i = 0; i < p->n_stages && ok; i++)
+		ok = place_stage(f, i, e);
+	for (uint32_t q = 0; q < f->n_pass && ok; q++)
+		ok = write_pass(f, q, e);
+	p->n_passes = f->n_pass;
+	arena_fini(&f->tmp);
 	return ok;
 }

@@ -1,6 +1,6 @@
 /* kernels/fuse/same.c: which schedules make the same kernel, as far as that shows without its text: who only
  * compares schedules (a planner that puts them into an order) prints none. */
-#include "anchor.h"
+#include "tile.h"
 
 #include "../schedule/schedule.h"
 
@@ -54,20 +54,6 @@ stage_vector_axis(const struct tile_prog *p, const struct stage *s, bool *is_red
 	}
 	*is_red = best >= (int)s->n_par;
 	return best;
-}
-
-int64_t
-stage_lanes(const struct tile_prog *p, const struct stage *s, int64_t extent)
-{
-	int64_t most =
-	    sched_get(p->sched, KNOB_lanes, SUM_LANES) * 4 / (int64_t)MAX_OF(dtype_size(s->acc), (size_t)4);
-	int64_t lanes = 1;
-
-	if (p->target->strict || extent < 8 || p->target->is_cuda)
-		return 1;
-	while (lanes * 2 <= MIN_OF(extent, most))
-		lanes *= 2;
-	return lanes;
 }
 
 /* ---- as a number -------------------------------------------------------------------------------------- */

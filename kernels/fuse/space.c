@@ -1,5 +1,5 @@
 /* kernels/fuse/space.c: schedules as text and as numbers, and which ones are worth a try. */
-#include "anchor.h"
+#include "tile.h"
 
 static const struct knob_info {
 	const char *name;
@@ -149,10 +149,25 @@ propose_each(struct search *s, const char *const *text, size_t n)
 		propose(s, str_of(text[i]));
 }
 
-/* What the default made: where the work is and what kind it is. */
+/* Where the work is and what kind it is: by the graph; of a GPU's, also by the passes that the default makes.
+ */
 struct shape_of_work {
-	bool has_pair, has_linear, shares_pass, has_rows, has_split, has_ring, has_long_sum;
+	bool has_pair, has_linear, has_rows; /* linear primitives, two of them; reductions */
+	bool shares_pass, has_split, has_long_sum;
 };
+
+static void
+look_at_graph(const struct graph *g, struct shape_of_work *w)
+{
+	*w = (struct shape_of_work){.has_pair = false};
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const enum prim_class class = prim_info[g->nodes[i].prim].class;
+
+		w->has_pair |= w->has_linear && class == CLASS_LINEAR;
+		w->has_linear |= class == CLASS_LINEAR;
+		w->has_rows |= class == CLASS_REDUCE;
+	}
+}
 
 enum { LONG_SUM = 512 };
 static int64_t
@@ -165,15 +180,15 @@ depth_of(const struct stage *s)
 	return depth;
 }
 
+/* false: the default makes nothing. */
 static bool
-look(struct search *s, struct shape_of_work *w)
+look_at_passes(struct search *s, struct shape_of_work *w)
 {
 	struct arena tmp = {0};
 	struct sched sched;
 	struct tile_prog p;
 	struct err e;
 
-	*w = (struct shape_of_work){.has_pair = false};
 	if (!sched_read(STR(""), &sched, &e) || !tile_make(&tmp, s->spec, &sched, s->target, &p, &e)) {
 		arena_fini(&tmp);
 		return false;
@@ -181,15 +196,10 @@ look(struct search *s, struct shape_of_work *w)
 	for (uint32_t q = 0; q < p.n_passes; q++) {
 		w->has_split |= p.pass[q].n_call > 0;
 		w->shares_pass |= p.pass[q].n_row > 1;
-		w->has_ring |= p.pass[q].n_rings > 0;
 	}
-	for (uint32_t i = 0; i < p.n_stages; i++) {
-		w->has_pair |= w->has_linear && p.stages[i].kind == STAGE_LINEAR;
-		w->has_rows |= p.stages[i].kind == STAGE_REDUCE;
-		w->has_linear |= p.stages[i].kind == STAGE_LINEAR;
+	for (uint32_t i = 0; i < p.n_stages; i++)
 		w->has_long_sum |= p.stages[i].adds_parts ||
 		    (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
-	}
 	arena_fini(&tmp);
 	return true;
 }
@@ -374,15 +384,16 @@ static void
 propose_loops(struct search *s, const struct shape_of_work *w)
 {
 	const int field = s->target->n_vregs / 4;
+	const bool has_windows = has_own_windows(s->spec);
 
 	propose(s, STR(TRACED));
 	propose_tiles(s);
 	propose_libraries(s);
-	if (has_own_windows(s->spec)) /* half of the registers */
+	if (has_windows) /* half of the registers */
 		propose(s, str_of(arena_printf(s->a, "mr=%d field=2 " TRACED, field)));
-	if (w->has_ring)
-		propose(s, STR("block=32 " TRACED)); /* fewer threads, and less is made twice */
-	if (w->has_ring && has_own_windows(s->spec))
+	if (w->has_pair) /* nests that go through an image together: fewer threads, and less is made twice */
+		propose(s, STR("block=32 " TRACED));
+	if (w->has_pair && has_windows)
 		propose(s, str_of(arena_printf(s->a, "block=32 mr=%d field=2 " TRACED, field)));
 	propose_choices(s, w);
 }
@@ -403,8 +414,11 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 		room += library_algos((enum library)l);
 	search.list = NEW_ARRAY(a, struct str, room);
 	search.seen = NEW_ARRAY(a, uint64_t, room);
-	if (look(&search, &w))
-		(t->is_cuda ? propose_cuda : propose_loops)(&search, &w);
+	look_at_graph(&s->g, &w);
+	if (!t->is_cuda)
+		propose_loops(&search, &w);
+	else if (look_at_passes(&search, &w))
+		propose_cuda(&search, &w);
 	*schedules = search.list;
 	*n = search.n;
 }

@@ -9,7 +9,7 @@
  * whether somebody verified.  What lies behind too many guards counts as proved.  Not all that is right is
  * proved: of random graphs with clamped pads within concats some are not, of candidates of models all are
  * (bench-texts list counts). */
-#include "anchor.h"
+#include "tile.h"
 
 enum {
 	TERMS = 64,
@@ -306,19 +306,12 @@ fact_add(struct proof *v, ix_id i, int64_t k, ix_id other, int64_t m, int64_t lo
 }
 
 /* ---- what may be touched ------------------------------------------------------------------------- */
-/* Elements of the tensor as this level's indices count them; -1: not known (a packed operand's form is the
- * plan's matter). */
+/* Elements of the tensor as this level's indices count them. */
 static int64_t
 elements(const struct tile_prog *p, uint32_t tensor, enum tile_form level)
 {
 	const struct tile_tensor *t = &p->tensors[tensor];
-	int64_t n = 1;
 
-	if (t->pack) {
-		for (int d = 0; d < t->pack->rank; d++)
-			n *= t->pack->dim[d];
-		return n;
-	}
 	return level == TILE_BOUND && t->at == AT_LOCAL ? t->n_local : t->count;
 }
 
@@ -494,15 +487,13 @@ most_between(struct proof *v, const struct axis *t)
 	return hi;
 }
 
-/* A loop over a block: from <= axis < limit; one over the new rows of a ring: they lie in the image. */
+/* A loop over a block: from <= axis < limit. */
 static void
 loop_facts(struct proof *v, const struct stage_axis *a)
 {
 	const struct tx *x = v->p->tx;
 	const struct axis *t = tx_axis_get(x, a->id);
-	const struct pass_ring *r =
-	    v->level == TILE_BOUND && v->s->level ? &v->p->pass[v->s->pass].ring[v->s->level - 1] : NULL;
-	const ix_id i = atom_of(x, a->id), first = r ? atom_of(x, r->at) : IX_NONE;
+	const ix_id i = atom_of(x, a->id);
 
 	if (i == IX_NONE)
 		return;
@@ -510,8 +501,6 @@ loop_facts(struct proof *v, const struct stage_axis *a)
 		fact_add(v, i, 1, t->from, -1, 0, t->limit == IX_NONE ? INT32_MAX : most_between(v, t) - 1);
 	else if (t->limit != IX_NONE)
 		fact_add(v, i, 1, t->limit, -1, INT32_MIN, -1);
-	if (first != IX_NONE && t->limit == atom_of(x, r->n))
-		fact_add(v, i, 1, first, 1, 0, r->extent - 1);
 }
 
 static bool
@@ -522,14 +511,12 @@ stage_bounds(const struct tile_prog *p, uint32_t i, enum tile_form level, struct
 	struct proof v = {
 	    .p = p, .s = s, .level = level, .e = e, .fact = NEW_ARRAY(&tmp, struct fact, FACTS)};
 	const ex_id all[] = {s->body, s->a, s->b, s->init};
-	/* the guards of such a tile's rows stand in the anchor */
-	const bool windowed = s->anchor && s->anchor->n_guard;
 	bool ok = true;
 
 	for (uint32_t k = 0; k < s->n_par + s->n_red; k++)
 		loop_facts(&v, &s->axis[k]);
 	for (uint32_t k = 0; k < COUNT_OF(all) && ok; k++)
-		ok = all[k] == EX_NONE || (windowed && all[k] != s->b) || walk(&v, all[k]);
+		ok = all[k] == EX_NONE || walk(&v, all[k]);
 	if (ok && level == TILE_BOUND && s->out != IX_NONE)
 		ok = inside(&v, s->out, s->tensor, "writes");
 	if (ok && s->target != IX_NONE)

@@ -1,5 +1,5 @@
 /* kernels/fuse/tile_print.c: the tile program as text, for people and golden tests. */
-#include "anchor.h"
+#include "tile.h"
 
 static void ex_print(struct strbuf *sb, const struct tx *x, ex_id e);
 
@@ -104,35 +104,6 @@ print_axes(struct strbuf *sb, const struct stage *s, uint32_t from, uint32_t n)
 }
 
 static void
-print_anchor(struct strbuf *sb, const struct tile_prog *p, const struct anchor *n)
-{
-	sb_addz(sb, "    tiles of ");
-	if (n->is_window)
-		sb_addf(sb, "%d x ", n->field);
-	sb_addf(sb, "%d rows x %d columns", n->mr, n->nv * n->lanes);
-	if (n->wino)
-		sb_addf(sb, ", Winograd F(%dx%d,3x3) in blocks of %lld x %lld", n->wino->m, n->wino->m,
-		    (long long)n->tiles, (long long)n->wide);
-	if (n->k_chunk)
-		sb_addf(sb, ", K in blocks of %lld x %u axes", (long long)n->k_chunk, n->k_inner);
-	if (n->prefetch)
-		sb_addz(sb, ", rows fetched ahead");
-	if (n->ring) {
-		sb_addz(sb, ", row factor in a ring from ");
-		ix_print(sb, p->tx, n->ring_at.at);
-		sb_addz(sb, " on");
-	}
-	for (uint32_t i = 0; i < n->n_guard; i++) {
-		sb_addf(sb, ", inside %lld <= ", (long long)n->guard[i].lo);
-		ix_print(sb, p->tx, n->guard[i].at);
-		sb_addf(sb, " < %lld", (long long)n->guard[i].hi);
-	}
-	for (uint32_t i = 0; i < n->n_epilogue; i++)
-		sb_addf(sb, ", makes t%u", p->stages[n->epilogue[i].stage].tensor);
-	sb_addc(sb, '\n');
-}
-
-static void
 print_stage(
     struct strbuf *sb, const struct tile_prog *p, const struct stage *s, const char *when, bool is_bound)
 {
@@ -141,10 +112,7 @@ print_stage(
 	sb_addf(sb, "  %s t%u %s %s[", when, s->tensor, kind_names[s->kind], place_names[t->at]);
 	if (is_bound && s->out != IX_NONE)
 		ix_print(sb, p->tx, s->out);
-	if (s->level)
-		sb_addf(sb, "] of level %u over (", s->level);
-	else
-		sb_addz(sb, "] over (");
+	sb_addz(sb, "] over (");
 	print_axes(sb, s, 0, s->n_par);
 	if (s->n_red) {
 		sb_addz(sb, " | ");
@@ -154,30 +122,6 @@ print_stage(
 	if (s->body != EX_NONE)
 		ex_print(sb, p->tx, s->body);
 	sb_addc(sb, '\n');
-	if (s->anchor)
-		print_anchor(sb, p, s->anchor);
-}
-
-static void
-print_ring(struct strbuf *sb, const struct pass_ring *r, uint32_t level)
-{
-	sb_addf(sb,
-	    "  level %u: rows %lld*y%+lld .. %lld*y%+lld of %lld, those not made yet: a%u rows from a%u on; "
-	    "%lld are kept\n",
-	    level, (long long)r->scale, (long long)r->lo, (long long)r->scale, (long long)r->hi,
-	    (long long)r->extent, r->n, r->at, (long long)r->most);
-}
-
-static void
-print_groups(struct strbuf *sb, const struct tile_prog *p)
-{
-	for (uint32_t i = 0; i < p->n_groups; i++) {
-		const struct tile_group *g = &p->group[i];
-
-		for (uint32_t k = 0; k < g->n && g->n > 1; k++)
-			sb_addf(sb, "%s pass %u in %lld units%s", k ? "," : "side by side:", g->pass[k],
-			    (long long)g->units[k], k + 1 < g->n ? "" : "\n");
-	}
 }
 
 void
@@ -204,18 +148,14 @@ tile_print_level(struct strbuf *sb, const struct tile_prog *p, enum tile_form le
 		sb_addf(sb, "shared %zu local %zu\n", p->shared_bytes, p->local_bytes);
 	if (p->n_turns)
 		sb_addf(sb, "a%u counts %lld turns of a step's sweep\n", p->turn, (long long)p->n_turns);
-	print_groups(sb, p);
 	for (uint32_t q = 0; q < p->n_passes; q++) {
 		const struct tile_pass *tp = &p->pass[q];
 
-		sb_addf(sb, "pass %u range %lld block %lld outer (", q, (long long)tp->range,
-		    (long long)tp->block);
+		sb_addf(sb, "pass %u range %lld outer (", q, (long long)tp->range);
 		for (uint32_t u = 0; u < tp->n_outer; u++)
 			sb_addf(
 			    sb, "%sa%u:%lld", u ? " " : "", tp->outer[u].id, (long long)tp->outer[u].extent);
 		sb_addz(sb, ")\n");
-		for (uint32_t i = 0; i < tp->n_rings; i++)
-			print_ring(sb, &tp->ring[i], i + 1);
 		for (uint32_t i = 0; i < tp->n_call; i++)
 			print_stage(sb, p, &p->stages[tp->call[i]], "call", level == TILE_BOUND);
 		for (uint32_t i = 0; i < tp->n_row; i++)

@@ -6,15 +6,13 @@
  *   scope    an expression uses the stage's axes and those bound around it, no other
  *   type     a read has the type of its tensor
  *   place    what is read lives somewhere
- *   member   (formed) each stage is a step of one pass, in the tile of one anchor, or made at calls
+ *   member   (formed) each stage is a step of one pass, or made at calls
  *   outer    (formed) every step has one parallel axis, of the same extent, for each outer axis
  *   order    (formed) what is read was made before: an earlier step, the call's start, or behind a barrier
- *   group    (formed) each pass runs in one group
- *   range    (bound) a pass's range counts its outer axes in blocks
+ *   range    (bound) a pass's range counts its outer axes
  *   scratch  (bound) scratch lies inside its block, no two tensors share bytes, and none leaves its pass
- *   anchor   (bound) a tile's rows, columns and K are those of its stage
  * That no element outside a tensor is touched is proved apart (tile_bounds.c). */
-#include "anchor.h"
+#include "tile.h"
 #include "lower_int.h"
 
 struct check {
@@ -24,7 +22,6 @@ struct check {
 	struct arena tmp;
 	bool *in_scope;        /* of each axis */
 	uint32_t *place;       /* of each stage: its step in its pass */
-	uint32_t *group;       /* of each pass */
 	const struct stage *s; /* whose expressions are walked */
 	uint32_t reader;       /* its number */
 	bool ok;
@@ -143,10 +140,8 @@ is_before(const struct check *c, uint32_t maker, uint32_t reader, uint32_t q)
 	if (m->at_call)
 		return is_made_at_call(&p->pass[q], maker, reader);
 	if (m->pass != q)
-		return c->group[m->pass] < c->group[q];
-	/* the tile's readers stand at its place, in order */
-	return !r->at_call &&
-	    (c->place[maker] < c->place[reader] || (c->place[maker] == c->place[reader] && maker != reader));
+		return m->pass < q;
+	return !r->at_call && c->place[maker] < c->place[reader];
 }
 
 /* What is read in pass q is in its scratch, or lies behind a barrier. */
@@ -214,8 +209,6 @@ open_scope(struct check *c, const struct stage *s, bool open)
 
 	for (uint32_t u = 0; u < tp->n_outer; u++)
 		c->in_scope[tp->outer[u].id] = open;
-	for (uint32_t k = 0; k < tp->n_rings; k++)
-		c->in_scope[tp->ring[k].at] = c->in_scope[tp->ring[k].n] = open;
 }
 
 static bool
@@ -249,9 +242,6 @@ take_step(struct check *c, uint32_t stage, uint32_t q, uint32_t place, uint8_t *
 	if (times[stage]++ || s->at_call || s->pass != q)
 		return refuse(c, "member", "is a step twice, or in a pass that it does not name", s->tensor);
 	c->place[stage] = place;
-	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-		if (!take_step(c, s->anchor->epilogue[k].stage, q, place, times))
-			return false;
 	return true;
 }
 
@@ -287,7 +277,7 @@ outer_holds(struct check *c, const struct tile_pass *tp, const struct stage *s)
 		for (uint32_t k = 0; k < s->n_par; k++)
 			if (s->axis[k].outer == (int)u) {
 				n++;
-				if (!s->level && s->axis[k].extent != tp->outer[u].extent)
+				if (s->axis[k].extent != tp->outer[u].extent)
 					return refuse(
 					    c, "outer", "has another extent than its pass counts", s->tensor);
 			}
@@ -301,46 +291,25 @@ outer_holds(struct check *c, const struct tile_pass *tp, const struct stage *s)
 }
 
 static bool
-groups_hold(struct check *c)
-{
-	const struct tile_prog *p = c->p;
-	uint32_t taken = 0;
-
-	for (uint32_t q = 0; q < p->n_passes; q++)
-		c->group[q] = UINT32_MAX;
-	for (uint32_t i = 0; i < p->n_groups; i++)
-		for (uint32_t k = 0; k < p->group[i].n; k++, taken++) {
-			uint32_t q = p->group[i].pass[k];
-
-			if (q >= p->n_passes || c->group[q] != UINT32_MAX || p->group[i].units[k] < 1)
-				return err_set(c->e, ERR_WRONG, "group: %u has a pass of another", i);
-			c->group[q] = i;
-		}
-	return taken == p->n_passes || err_set(c->e, ERR_WRONG, "group: a pass runs in none");
-}
-
-static bool
 range_holds(struct check *c, uint32_t q)
 {
 	const struct tile_pass *tp = &c->p->pass[q];
 	int64_t n = 1;
 
 	for (uint32_t u = 0; u < tp->n_outer; u++) {
-		const int64_t block = u + 1 == tp->n_outer ? tp->block : 1;
 		const struct axis *t = tx_axis_get(c->p->tx, tp->outer[u].id);
-		int64_t steps = block < 1 ? 0 : (tp->outer[u].extent + block - 1) / block;
 
-		if (steps < 1 || t->lo != 0 || t->hi != steps - 1)
-			return err_set(c->e, ERR_WRONG, "range: pass %u does not count axis %u in blocks", q,
-			    tp->outer[u].id);
-		n *= steps;
+		if (tp->outer[u].extent < 1 || t->lo != 0 || t->hi != tp->outer[u].extent - 1)
+			return err_set(
+			    c->e, ERR_WRONG, "range: pass %u does not count axis %u", q, tp->outer[u].id);
+		n *= tp->outer[u].extent;
 	}
 	return n == tp->range ||
 	    err_set(c->e, ERR_WRONG, "range: pass %u has %lld steps, not %lld", q, (long long)n,
 		(long long)tp->range);
 }
 
-/* ---- scratch and tiles ----------------------------------------------------------------------------- */
+/* ---- scratch ----------------------------------------------------------------------------- */
 static bool
 scratch_of(const struct tile_prog *p, uint32_t t, size_t *end)
 {
@@ -372,38 +341,12 @@ scratch_holds(struct check *c)
 	return true;
 }
 
-static int64_t
-product(const struct anchor_axis *a, uint32_t n)
-{
-	int64_t all = 1;
-
-	for (uint32_t i = 0; i < n; i++)
-		all *= a[i].extent;
-	return all;
-}
-
-static bool
-anchor_holds(struct check *c, const struct stage *s)
-{
-	const struct anchor *n = s->anchor;
-	const int64_t width = (int64_t)n->nv * n->lanes;
-
-	if (s->kind != STAGE_LINEAR || n->nv < 1 || n->mr < 1 || n->lanes * 4 != c->p->target->simd_bytes)
-		return refuse(c, "anchor", "has a tile of no size", s->tensor);
-	if (n->n_m != product(n->row, n->n_row) || n->n_k_total != product(n->k, n->n_k) ||
-	    n->n_panels != (n->n_columns + width - 1) / width)
-		return refuse(c, "anchor", "counts rows, columns or K otherwise than its tile", s->tensor);
-	if (n->k_inner > n->n_k || n->a_tensor >= c->p->n_tensors || n->b_tensor >= c->p->n_tensors)
-		return refuse(c, "anchor", "has a tile over what is not there", s->tensor);
-	return true;
-}
-
 static bool
 passes_hold(struct check *c)
 {
 	const struct tile_prog *p = c->p;
 
-	if (!members_hold(c) || !groups_hold(c))
+	if (!members_hold(c))
 		return false;
 	for (uint32_t i = 0; i < p->n_stages && c->level == TILE_FORMED; i++)
 		if (!p->stages[i].at_call && !outer_holds(c, &p->pass[p->stages[i].pass], &p->stages[i]))
@@ -412,9 +355,6 @@ passes_hold(struct check *c)
 		return true;
 	for (uint32_t q = 0; q < p->n_passes; q++)
 		if (!range_holds(c, q))
-			return false;
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		if (p->stages[i].anchor && !anchor_holds(c, &p->stages[i]))
 			return false;
 	return scratch_holds(c);
 }
@@ -427,7 +367,6 @@ tile_verify(const struct tile_prog *p, enum tile_form level, struct err *e)
 
 	c.in_scope = NEW_ARRAY(&c.tmp, bool, tx_n_axes(p->tx) + 1);
 	c.place = NEW_ARRAY(&c.tmp, uint32_t, p->n_stages + 1);
-	c.group = NEW_ARRAY(&c.tmp, uint32_t, TILE_PASSES);
 	for (uint32_t i = 0; i < p->n_stages && ok; i++)
 		ok = makers_hold(&c, i) && axes_hold(&c, &p->stages[i]);
 	if (ok && level > TILE_STAGES)

@@ -1,6 +1,6 @@
 /* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program: of
  * a CPU all, of a GPU some. */
-#include "anchor.h"
+#include "tile.h"
 
 #include "../schedule/schedule.h"
 
@@ -133,4 +133,41 @@ fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct
 	schedule_propose(nest, &st, trace, out);
 	return chosen->wino == 0 || trace_has(sb_str(trace), STEP_winograd) ||
 	    err_set(e, ERR_INFEASIBLE, "wino: the loop program's rule finds no convolution for it");
+}
+
+static bool
+print_loops(struct arena *tmp, struct strbuf *sb, const struct spec *s, struct str schedule,
+    const struct target *t, struct err *e)
+{
+	struct choices chosen;
+	struct tir nest, bound;
+
+	if (!fuse_choices(s, schedule, t, &chosen, e))
+		return false;
+	schedule_lower(tmp, s, t->strict, &nest);
+	if (!fuse_by_rules(&nest, &chosen, t, sb, &bound, e))
+		return false;
+	sb_addc(sb, '\n');
+	tir_print(sb, &bound);
+	return true;
+}
+
+bool
+fuse_print(
+    struct strbuf *sb, const struct spec *s, struct str schedule, const struct target *t, struct err *e)
+{
+	struct arena tmp = {0};
+	struct sched sched;
+	struct tile_prog *p = NEW(&tmp, struct tile_prog);
+	bool ok = sched_read(schedule, &sched, e);
+
+	if (ok && fuse_by_trace(&sched, t)) {
+		ok = print_loops(&tmp, sb, s, schedule, t, e);
+	} else if (ok) {
+		ok = tile_make(&tmp, s, &sched, t, p, e);
+		if (ok)
+			tile_print(sb, p);
+	}
+	arena_fini(&tmp);
+	return ok;
 }

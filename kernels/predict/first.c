@@ -10,15 +10,7 @@
  * on the other (tests/bench/RESULTS.md). */
 static const double of_one_form = 0.05, of_two_forms = 0.15;
 
-enum form {
-	FORM_TILES,
-	FORM_LIBRARY,
-	FORM_LOOPS,
-	FORM_LOOPS_WINOGRAD,
-	FORM_WINOGRAD,
-	FORM_COLUMNS,
-	FORM_SWEEP
-};
+enum form { FORM_LOOPS, FORM_LIBRARY, FORM_WINOGRAD, FORM_SWEEP };
 
 static enum form
 form_of(struct str schedule)
@@ -26,19 +18,16 @@ form_of(struct str schedule)
 	static const struct {
 		enum knob knob;
 		enum form form;
-	} said[] = {{KNOB_lib, FORM_LIBRARY}, {KNOB_trace, FORM_LOOPS}, {KNOB_wino, FORM_WINOGRAD},
-	    {KNOB_columns, FORM_COLUMNS}, {KNOB_online, FORM_SWEEP}};
+	} said[] = {{KNOB_lib, FORM_LIBRARY}, {KNOB_wino, FORM_WINOGRAD}, {KNOB_online, FORM_SWEEP}};
 	struct sched s;
 	struct err none = {0};
 
 	if (!sched_read(schedule, &s, &none))
-		return FORM_TILES;
-	if (sched_get(&s, KNOB_trace, 0) > 0 && sched_get(&s, KNOB_wino, 0) > 0)
-		return FORM_LOOPS_WINOGRAD;
+		return FORM_LOOPS;
 	for (size_t i = 0; i < COUNT_OF(said); i++)
 		if (sched_get(&s, said[i].knob, 0) > 0)
 			return said[i].form;
-	return FORM_TILES;
+	return FORM_LOOPS;
 }
 
 static double

@@ -110,16 +110,28 @@ held_from(const struct program_leaf *l, double cache)
 	return from;
 }
 
+/* Do turns of the loop go on within a line?  Then each line of it comes once. */
+static bool
+streams(const struct leaf_access *x, uint32_t loop)
+{
+	const double s = fabs((double)x->stride[loop]) * x->element;
+
+	return !x->is_irregular && s > 0 && s < LINE_BYTES;
+}
+
 /* Bytes of lines that come from beyond a cache, over the whole call. */
 static double
 beyond_bytes(const struct program_leaf *l, double cache)
 {
-	uint32_t from = held_from(l, cache);
+	const uint32_t from = held_from(l, cache);
 	double all = 0;
 
-	for (uint32_t i = 0; i < l->n_accesses; i++)
-		all += line_bytes(l, &l->access[i], from);
-	return all * turns(l, 0) / turns(l, from);
+	for (uint32_t i = 0; i < l->n_accesses; i++) {
+		const uint32_t f = from - (from > 0 && streams(&l->access[i], from - 1));
+
+		all += line_bytes(l, &l->access[i], f) * turns(l, 0) / turns(l, f);
+	}
+	return all;
 }
 
 static double
@@ -266,7 +278,6 @@ leaf_features(const struct program_leaf *l, const struct target *t, struct sampl
 	v[LEAF_is_reduce] = l->kind == LEAF_REDUCE;
 	v[LEAF_is_linear] = l->kind == LEAF_LINEAR;
 	v[LEAF_is_tiled] = l->is_tiled;
-	v[LEAF_winograd] = l->winograd;
 	v[LEAF_at_call] = l->at_call;
 	v[LEAF_pass] = l->pass;
 	v[LEAF_accesses] = l->n_accesses;

@@ -7,7 +7,7 @@
 #include "../fuse/fuse.h"
 
 struct program; /* program.h */
-/* linear_flops: what the linear primitives need at least, directly; of a loop program. */
+/* linear_flops: what the linear primitives need at least, directly. */
 double program_least_ns(const struct program *p, const struct hw *hw, double linear_flops);
 /* The same of a schedule of a CPU, and no less than the spec's bound there; that alone where nothing more is
  * known. */

@@ -51,6 +51,9 @@ add_kernel(struct arena *a, uint64_t h, const char *text)
 	if (!sample_make(a, &s, STR(""), &target_avx512, &somewhere, STR(""), &sample, &e))
 		bug("a known kernel cannot be lowered: %s", e.msg);
 	sample_flat(&sample, x);
+	h = add_values(h, x);
+	sample_plain(a, &s, &target_avx512, &somewhere, STR(""), &sample);
+	sample_flat(&sample, x);
 	return add_values(h, x);
 }
 

@@ -1,8 +1,7 @@
-/* kernels/predict/program.c: the leaves of a tile program. */
+/* kernels/predict/program.c: which program a schedule makes, and the leaves of a tile program, a GPU's. */
 #include "program_int.h"
 
-#include "../cost/box.h"
-#include "../fuse/anchor.h"
+#include "../fuse/tile.h"
 
 #include <math.h>
 
@@ -11,9 +10,7 @@ struct walk {
 	const struct tile_pass *pass;
 	const struct stage *stage;
 	struct program_leaf *leaf;
-	axis_id axis[LEAF_LOOPS];    /* that the loop counts */
-	double block_of[LEAF_LOOPS]; /* the last outer axis: elements of a block; else 0 */
-	axis_id inner[LEAF_LOOPS];   /* ... the stage's own axis that goes through the block */
+	axis_id axis[LEAF_LOOPS]; /* that the loop counts */
 };
 
 static void
@@ -24,8 +21,6 @@ add_loop(struct walk *w, axis_id axis, double extent, enum leaf_bind bind, bool 
 	if (l->n_loops == LEAF_LOOPS)
 		return;
 	w->axis[l->n_loops] = axis;
-	w->block_of[l->n_loops] = 0;
-	w->inner[l->n_loops] = AXIS_NONE;
 	l->loop[l->n_loops++] = (struct leaf_loop){MAX_OF(extent, 1.0), bind, reduces};
 }
 
@@ -34,28 +29,8 @@ add_outer_loops(struct walk *w)
 {
 	const struct tile_pass *p = w->pass;
 
-	for (uint32_t k = 0; k < p->n_outer; k++) {
-		bool is_last = k + 1 == p->n_outer;
-		double block = is_last ? (double)MAX_OF(p->block, (int64_t)1) : 1;
-
-		add_loop(w, p->outer[k].id, (double)p->outer[k].extent / block, BIND_PARALLEL, false);
-		w->block_of[w->leaf->n_loops - 1] = is_last && block > 1 ? block : 0;
-	}
-}
-
-/* What a step leaves of a stage's axis. */
-static double
-extent_in_step(struct walk *w, const struct stage_axis *x)
-{
-	const struct tile_pass *p = w->pass;
-	uint32_t last = p->n_outer - 1;
-
-	if (w->leaf->at_call || x->outer < 0 || p->n_outer == 0)
-		return (double)x->extent;
-	if ((uint32_t)x->outer < last || p->block <= 1)
-		return 1;
-	w->inner[last] = x->id;
-	return (double)MIN_OF(p->block, x->extent);
+	for (uint32_t k = 0; k < p->n_outer; k++)
+		add_loop(w, p->outer[k].id, (double)p->outer[k].extent, BIND_PARALLEL, false);
 }
 
 static void
@@ -66,43 +41,11 @@ add_stage_loops(struct walk *w)
 
 	for (uint32_t i = 0; i < n && i < STAGE_AXES; i++) {
 		bool reduces = i >= s->n_par, is_lanes = i + 1 == s->n_par && s->axis[i].stride == 1;
-		double extent = extent_in_step(w, &s->axis[i]);
 
-		if (extent > 1)
-			add_loop(w, s->axis[i].id, extent, is_lanes ? BIND_VECTOR : BIND_SERIAL, reduces);
+		if (s->axis[i].extent > 1)
+			add_loop(w, s->axis[i].id, (double)s->axis[i].extent,
+			    is_lanes ? BIND_VECTOR : BIND_SERIAL, reduces);
 	}
-}
-
-/* A micro-kernel's rows: of the loop before the lanes, as many as a register tile has are written out. */
-static void
-mark_tile(struct walk *w)
-{
-	struct program_leaf *l = w->leaf;
-	double rows = w->stage->anchor ? w->stage->anchor->mr : 0;
-
-	for (uint32_t i = l->n_loops; rows > 1 && i-- > 0;) {
-		struct leaf_loop *x = &l->loop[i];
-
-		if (x->bind == BIND_SERIAL && !x->reduces && x->extent >= rows) {
-			x->bind = BIND_UNROLLED;
-			return;
-		}
-	}
-}
-
-static struct leaf_tile
-tile_of(const struct anchor *a)
-{
-	double rows = (double)MAX_OF(a->n_m, (int64_t)1), mr = MAX_OF(a->mr, 1),
-	       columns = (double)MAX_OF(a->n_columns, (int64_t)1);
-
-	return (struct leaf_tile){
-	    .rows = rows / ceil(rows / mr),
-	    .vectors = a->nv,
-	    .depth = (double)a->n_k_total,
-	    .columns = columns,
-	    .waste = fmax((double)a->n_panels * a->nv * a->lanes / columns, 1),
-	};
 }
 
 static enum leaf_home
@@ -128,21 +71,12 @@ home_of(const struct tile_tensor *t)
 static float
 stride_of(const struct walk *w, ix_id at, uint32_t i, bool *is_irregular)
 {
-	const struct tx *x = w->p->tx;
 	int64_t c = 0;
 
-	if (!ix_coef(x, at, w->axis[i], &c)) {
-		*is_irregular = true;
-		return 1;
-	}
-	if (c == 0 && w->inner[i] != AXIS_NONE && w->block_of[i] > 0) {
-		if (!ix_coef(x, at, w->inner[i], &c)) {
-			*is_irregular = true;
-			return 1;
-		}
-		return (float)c * (float)w->block_of[i];
-	}
-	return (float)c;
+	if (ix_coef(w->p->tx, at, w->axis[i], &c))
+		return (float)c;
+	*is_irregular = true;
+	return 1;
 }
 
 static void
@@ -187,22 +121,12 @@ kind_of(const struct stage *s)
 	bug("stage of no kind");
 }
 
-static bool
-makes(const struct tile_prog *p, const struct stage *s, uint32_t tensor)
-{
-	bool makes = s->tensor == tensor;
-
-	for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-		makes |= p->stages[s->anchor->epilogue[k].stage].tensor == tensor;
-	return makes;
-}
-
 /* Does each step make this tensor? */
 static bool
 is_of_step(const struct walk *w, uint32_t tensor)
 {
 	for (uint32_t i = 0; i < w->pass->n_row; i++)
-		if (makes(w->p, &w->p->stages[w->pass->row[i]], tensor))
+		if (w->p->stages[w->pass->row[i]].tensor == tensor)
 			return w->p->tensors[tensor].at == AT_LOCAL;
 	return false;
 }
@@ -235,42 +159,6 @@ moves(void *self, const struct ex *from)
 	return moves && !is_irregular;
 }
 
-/* Of a ring's stage: rows that some step needs are made once. */
-static double
-kept_results(const struct walk *w)
-{
-	const struct tile_pass *p = w->pass;
-	const struct pass_ring *r;
-	int64_t last, first;
-
-	if (w->stage->level == 0)
-		return 0;
-	r = &p->ring[w->stage->level - 1];
-	first = MAX_OF(r->lo, (int64_t)0);
-	last = MIN_OF(r->scale * (p->outer[p->n_outer - 1].extent - 1) + r->hi, r->extent - 1);
-	return (double)w->p->tensors[w->stage->tensor].count * (double)MAX_OF(last - first + 1, (int64_t)0) /
-	    (double)MAX_OF(r->extent, (int64_t)1);
-}
-
-/* Of a convolution's products those whose taps lie within its operand, where its own border is all that it
- * can have in the kernel. */
-static double
-share_inside(const struct graph *g, uint32_t node)
-{
-	const struct node *n = &g->nodes[node];
-	double share = 1, touched;
-
-	for (uint32_t i = 0; i < g->n_nodes; i++)
-		if (g->nodes[i].prim == PRIM_pad)
-			return 0;
-	for (int d = 1; n->prim == PRIM_conv && d < graph_tensor(g, n->out[0])->shape.rank - 1; d++) {
-		struct window w = window_of(g, n, d);
-
-		share *= window_taps(&w, 0, 1, w.out, &touched) / (double)(w.k * w.out);
-	}
-	return share;
-}
-
 static void
 fill_leaf(struct walk *w)
 {
@@ -278,17 +166,9 @@ fill_leaf(struct walk *w)
 	struct program_leaf *l = w->leaf;
 
 	l->kind = kind_of(s);
-	l->is_tiled = s->anchor != NULL;
-	l->winograd = s->wino ? s->wino->m : 0;
-	l->once = kept_results(w);
-	if (s->anchor) {
-		l->tile = tile_of(s->anchor);
-		l->inside = s->anchor->n_guard > 0 ? share_inside(&w->p->spec->g, s->node) : 1;
-	}
 	if (!l->at_call)
 		add_outer_loops(w);
 	add_stage_loops(w);
-	mark_tile(w);
 	add_access(w, s->tensor, s->out, true);
 	if (s->body != EX_NONE) {
 		program_count(w->p->tx, s->body, l->op);
@@ -304,70 +184,51 @@ fill_leaf(struct walk *w)
 }
 
 static void
-add_leaf(struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call,
-    const struct stage *stage, bool is_taken)
+add_leaf(struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call, uint32_t stage)
 {
-	struct walk w = {.p = p, .pass = &p->pass[pass], .stage = stage};
+	struct walk w = {.p = p, .pass = &p->pass[pass], .stage = &p->stages[stage]};
 
 	if (out->n_leaves == PROGRAM_MAX_LEAVES)
 		return;
 	w.leaf = &out->leaf[out->n_leaves++];
 	w.leaf->pass = pass;
 	w.leaf->at_call = at_call;
-	w.leaf->is_taken = is_taken;
 	fill_leaf(&w);
 }
 
-/* A tile's readers that take its values as they are ready stand behind it. */
 static void
-add_stages(struct program *out, const struct tile_prog *p, uint32_t pass, bool at_call)
+add_pass(struct program *out, const struct tile_prog *p, uint32_t pass)
 {
-	const struct tile_pass *x = &p->pass[pass];
-	const uint32_t *list = at_call ? x->call : x->row;
-	uint32_t n = at_call ? x->n_call : x->n_row;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const struct stage *s = &p->stages[list[i]];
-
-		add_leaf(out, p, pass, at_call, s, false);
-		for (uint32_t k = 0; s->anchor && k < s->anchor->n_epilogue; k++)
-			add_leaf(out, p, pass, at_call, &p->stages[s->anchor->epilogue[k].stage], true);
-	}
+	for (uint32_t i = 0; i < p->pass[pass].n_call; i++)
+		add_leaf(out, p, pass, true, p->pass[pass].call[i]);
+	for (uint32_t i = 0; i < p->pass[pass].n_row; i++)
+		add_leaf(out, p, pass, false, p->pass[pass].row[i]);
 }
 
 static uint32_t
-count_stages(const struct tile_prog *p)
+count_steps(const struct tile_prog *p)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < p->n_passes; i++)
-		n += (p->pass[i].n_call + p->pass[i].n_row) * (1 + ANCHOR_EPILOGUES);
+		n += p->pass[i].n_call + p->pass[i].n_row;
 	return n;
 }
 
-bool
-program_of_tile(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+static bool
+program_of_tile(struct arena *a, const struct spec *s, const struct sched *sched, const struct target *t,
     struct program *out, struct err *e)
 {
 	struct arena tmp = {0};
 	struct tile_prog *p = NEW(&tmp, struct tile_prog);
-	struct sched sched;
-	bool ok = sched_read(schedule, &sched, e);
+	bool ok = tile_make(&tmp, s, sched, t, p, e);
 
-	*out = (struct program){0};
-	if (ok) {
-		sched.v[KNOB_lib] = sched.v[KNOB_algo] = INT64_MIN;
-		ok = tile_make(&tmp, s, &sched, t, p, e);
-	}
 	if (ok) {
 		out->leaf =
-		    NEW_ARRAY(a, struct program_leaf, MIN_OF(count_stages(p), (uint32_t)PROGRAM_MAX_LEAVES));
-		for (uint32_t i = 0; i < p->n_passes; i++) {
-			add_stages(out, p, i, true);
-			add_stages(out, p, i, false);
-		}
-		out->n_passes = p->n_passes;
-		out->n_barriers = p->n_groups;
+		    NEW_ARRAY(a, struct program_leaf, MIN_OF(count_steps(p), (uint32_t)PROGRAM_MAX_LEAVES));
+		for (uint32_t i = 0; i < p->n_passes; i++)
+			add_pass(out, p, i);
+		out->n_passes = out->n_barriers = p->n_passes;
 		out->shared_bytes = (double)p->shared_bytes;
 		out->local_bytes = (double)p->local_bytes;
 	}
@@ -379,13 +240,19 @@ bool
 program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     struct program *out, struct err *e)
 {
+	struct choices chosen = {.wino = 0};
+	enum library library;
+	int64_t version;
 	struct sched sched;
-	struct choices chosen;
 
 	*out = (struct program){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	if (!sched_get(&sched, KNOB_trace, 0))
-		return program_of_tile(a, s, schedule, t, out, e);
-	return fuse_choices(s, schedule, t, &chosen, e) && program_of_loops(a, s, &chosen, t, out, e);
+	if (sched_library(&sched, &library, &version))
+		for (int k = 0; k < KNOB_COUNT; k++)
+			sched.v[k] = INT64_MIN;
+	else if (fuse_by_trace(&sched, t) && !fuse_choices(s, schedule, t, &chosen, e))
+		return false;
+	return fuse_by_trace(&sched, t) ? program_of_loops(a, s, &chosen, t, out, e)
+					: program_of_tile(a, s, &sched, t, out, e);
 }

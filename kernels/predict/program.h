@@ -1,5 +1,5 @@
 /* kernels/predict/program.h: a lowered kernel as leaves with their loops: all that the predictor sees of what
- * lowering made.  program_of_tile() reads the tile program, program_of_loops() the loop program. */
+ * lowering made: the loop program, or a GPU's tile program. */
 #ifndef KORCH_PREDICT_PROGRAM_H
 #define KORCH_PREDICT_PROGRAM_H
 
@@ -49,15 +49,10 @@ struct leaf_tile {
 struct program_leaf {
 	enum leaf_kind kind;
 	uint32_t pass;
-	bool at_call;    /* made by each call anew, not by each step */
-	bool is_tiled;   /* LINEAR: a micro-kernel computes it, not a loop nest */
-	bool is_taken;   /* made of a register tile's values as they are ready */
-	bool is_chain;   /* it joins elements one by one, not lanes of them */
-	bool is_guess;   /* of a loop program: its turns are not known, but about so many */
-	double inside;   /* LINEAR: share of its products that are done: what lies beyond a border may be left
-	                    out; 0: not known */
-	double once;     /* results that steps make and keep for the next; 0: each makes its own */
-	double winograd; /* edge of Winograd's tile; 0: directly */
+	bool at_call;                      /* made by each call anew, not by each step */
+	bool is_tiled;                     /* LINEAR: a micro-kernel computes it, not a loop nest */
+	bool is_chain;                     /* it joins elements one by one, not lanes of them */
+	bool is_guess;                     /* of a loop program: its turns are not known, but about so many */
 	struct leaf_tile tile;             /* of is_tiled */
 	double op[OP_COUNT];               /* an iteration's */
 	double exps, divs;                 /* ... each element's at least, in the generator's text */
@@ -71,16 +66,14 @@ struct program {
 	struct program_leaf *leaf;
 	uint32_t n_leaves;
 	double n_passes, n_barriers, shared_bytes, local_bytes;
-	bool is_loops; /* of a loop program */
 };
 /* What the schedule makes: ERR_INFEASIBLE: nothing.  Of one that names a library: what would be generated
  * without it. */
 bool program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     struct program *out, struct err *e) MUST_CHECK;
-/* Of a schedule that names a library: the program that would be generated without it.  ERR_INFEASIBLE where
- * there is none. */
-bool program_of_tile(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
-    struct program *out, struct err *e) MUST_CHECK;
+/* As it is before any schedule: a nest for each primitive that computes, one after the other.  A tenth of the
+ * time of a program by the rules. */
+void program_of_spec(struct arena *a, const struct spec *s, const struct target *t, struct program *out);
 /* Of any spec, by what the rules propose who hear `chosen`. */
 bool program_of_loops(struct arena *a, const struct spec *s, const struct choices *chosen,
     const struct target *t, struct program *out, struct err *e) MUST_CHECK;

@@ -5,6 +5,7 @@
 
 #include "../codegen/codegen.h"
 #include "../emit/emit.h"
+#include "../schedule/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -165,11 +166,13 @@ add_scratch(const struct reading *r)
 {
 	for (buf_id b = 0; b < r->p->n_buf; b++) {
 		const struct tir_buf *f = &r->p->buf[b];
-		double end = (double)f->offset + (double)f->dim[0] * (double)dtype_size(f->type);
+		double end = (double)dtype_size(f->type);
 		double *bytes = f->scope == SCOPE_global ? &r->out->shared_bytes : &r->out->local_bytes;
 
+		for (int d = 0; d < f->rank; d++)
+			end *= (double)f->dim[d];
 		if (f->role == BUF_TEMP && r->is_used[b])
-			*bytes = fmax(*bytes, end);
+			*bytes = fmax(*bytes, (double)f->offset + end);
 	}
 }
 
@@ -210,6 +213,23 @@ reading_of(struct arena *tmp, const struct tir *p, const struct target *t, struc
 	return r;
 }
 
+static bool
+read_program(struct arena *a, const struct spec *s, const struct tir *p, const struct target *t,
+    struct program *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct reading r = reading_of(&tmp, p, t, out);
+
+	out->leaf =
+	    NEW_ARRAY(a, struct program_leaf, MIN_OF(MAX_OF(p->n_st, 1u), (uint32_t)PROGRAM_MAX_LEAVES));
+	find_kinds(&r, &s->g);
+	loops_find_joined(&r);
+	read_passes(&r);
+	arena_fini(&tmp);
+	return out->n_passes <= CODEGEN_MOST_PASSES ||
+	    err_set(e, ERR_INFEASIBLE, "passes: a kernel has at most %d", CODEGEN_MOST_PASSES);
+}
+
 bool
 program_of_loops(struct arena *a, const struct spec *s, const struct choices *chosen, const struct target *t,
     struct program *out, struct err *e)
@@ -218,18 +238,23 @@ program_of_loops(struct arena *a, const struct spec *s, const struct choices *ch
 	struct tir p;
 	bool ok = emit_loop_program(&tmp, s, STR(""), chosen, t, &p, e);
 
-	*out = (struct program){.is_loops = true};
-	if (ok) {
-		struct reading r = reading_of(&tmp, &p, t, out);
-
-		out->leaf = NEW_ARRAY(
-		    a, struct program_leaf, MIN_OF(MAX_OF(p.n_st, 1u), (uint32_t)PROGRAM_MAX_LEAVES));
-		find_kinds(&r, &s->g);
-		loops_find_joined(&r);
-		read_passes(&r);
-		ok = out->n_passes <= CODEGEN_MOST_PASSES ||
-		    err_set(e, ERR_INFEASIBLE, "passes: a kernel has at most %d", CODEGEN_MOST_PASSES);
-	}
+	*out = (struct program){.n_leaves = 0};
+	ok = ok && read_program(a, s, &p, t, out, e);
 	arena_fini(&tmp);
 	return ok;
+}
+
+void
+program_of_spec(struct arena *a, const struct spec *s, const struct target *t, struct program *out)
+{
+	struct arena tmp = {0};
+	struct tir nest, flat, p;
+	struct err passes = {0}; /* more than a kernel has: as it is */
+
+	*out = (struct program){.n_leaves = 0};
+	schedule_lower(&tmp, s, t->strict, &nest);
+	schedule_flat(&nest, &flat);
+	codegen_pass(CODEGEN_flatten, &flat, &p);
+	(void)read_program(a, s, &p, t, out, &passes);
+	arena_fini(&tmp);
 }

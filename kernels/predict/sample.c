@@ -18,17 +18,9 @@ add_knobs(const struct sched *s, float x[WAY_FEATURES])
 	    {WAY_mr, KNOB_mr, false},
 	    {WAY_nv, KNOB_nv, false},
 	    {WAY_wino, KNOB_wino, false},
-	    {WAY_tiles, KNOB_tiles, false},
-	    {WAY_wide, KNOB_wide, false},
-	    {WAY_panel, KNOB_panel, false},
-	    {WAY_kc, KNOB_kc, true},
-	    {WAY_columns, KNOB_columns, true},
-	    {WAY_ring, KNOB_ring, false},
 	    {WAY_online, KNOB_online, true},
 	    {WAY_split, KNOB_split, true},
-	    {WAY_lanes, KNOB_lanes, true},
 	    {WAY_field, KNOB_field, false},
-	    {WAY_ahead, KNOB_ahead, false},
 	};
 
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
@@ -106,6 +98,28 @@ add_times(const struct sample *s, const struct target *t, const struct hw *hw, f
 	x[WAY_program_bytes] = (float)log((bytes + least) / s->work_ns);
 }
 
+static void
+add_spec(
+    const struct spec *s, const struct target *t, const struct hw *hw, struct str heat, struct sample *out)
+{
+	struct cost_parts parts;
+	const int64_t bound = cost_work_ns(s, hw, heat, &parts);
+
+	*out = (struct sample){.work_ns = (double)bound};
+	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
+}
+
+static void
+add_leaves(
+    struct arena *a, const struct program *p, const struct target *t, const struct hw *hw, struct sample *out)
+{
+	out->leaf = NEW_ARRAY(a, struct sample_leaf, MAX_OF(p->n_leaves, 1u));
+	out->n_leaves = p->n_leaves;
+	for (uint32_t i = 0; i < p->n_leaves; i++)
+		leaf_features(&p->leaf[i], t, &out->leaf[i]);
+	add_times(out, t, hw, out->way);
+}
+
 bool
 sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const struct hw *hw, struct str heat, struct sample *out, struct err *e)
@@ -113,39 +127,41 @@ sample_make(struct arena *a, const struct spec *s, struct str schedule, const st
 	struct arena tmp = {0};
 	struct program p;
 	struct sched sched;
-	struct cost_parts parts;
-	int64_t bound;
 	bool ok;
 
 	*out = (struct sample){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	bound = cost_work_ns(s, hw, heat, &parts);
-	out->work_ns = (double)bound;
-	sample_of_spec(s, t, hw, heat, &parts, bound, out->spec);
+	add_spec(s, t, hw, heat, out);
 	ok = program_of_schedule(&tmp, s, schedule, t, &p, e);
 	add_way(&sched, schedule.n == 0, &p, t, out->way);
-	if (!ok && out->way[WAY_is_library] > 0) /* a call needs no program of ours */
-		ok = true;
-	if (ok) {
-		out->leaf = NEW_ARRAY(a, struct sample_leaf, MAX_OF(p.n_leaves, 1u));
-		out->n_leaves = p.n_leaves;
-		for (uint32_t i = 0; i < p.n_leaves; i++)
-			leaf_features(&p.leaf[i], t, &out->leaf[i]);
-		add_times(out, t, hw, out->way);
-	}
+	if (ok)
+		add_leaves(a, &p, t, hw, out);
 	arena_fini(&tmp);
-	return ok;
+	return ok || out->way[WAY_is_library] > 0; /* a call needs no program of ours */
 }
 
 void
 sample_plain(struct arena *a, const struct spec *s, const struct target *t, const struct hw *hw,
     struct str heat, struct sample *out)
 {
+	struct arena tmp = {0};
+	struct program p;
+	struct sched nothing;
 	struct err none = {0};
 
-	if (!sample_make(a, s, STR(""), t, hw, heat, out, &none))
-		out->n_leaves = 0;
+	if (t->is_cuda) {
+		if (!sample_make(a, s, STR(""), t, hw, heat, out, &none))
+			out->n_leaves = 0;
+		return;
+	}
+	add_spec(s, t, hw, heat, out);
+	if (!sched_read(STR(""), &nothing, &none))
+		bug("the empty schedule is refused");
+	program_of_spec(&tmp, s, t, &p);
+	add_way(&nothing, true, &p, t, out->way);
+	add_leaves(a, &p, t, hw, out);
+	arena_fini(&tmp);
 }
 
 void

@@ -75,4 +75,9 @@ struct schedule_target {
 void schedule_propose(
     const struct tir *nest, const struct schedule_target *t, struct strbuf *trace, struct tir *out);
 
+/* ---- may they share a kernel? --------------------------------------------------------------------- */
+/* Are these primitives, of a graph or of candidates, worth one kernel?  ERR_INFEASIBLE with "rule: why".
+ * Cheap with fewer than two heavy linear primitives; with two, a trace is proposed. */
+bool schedule_feasible(struct arena *tmp, const struct spec *s, struct err *e) MUST_CHECK;
+
 #endif

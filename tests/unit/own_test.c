@@ -88,7 +88,7 @@ an_own_row_that_lies_moves_nobody_far(void **state)
 	set.rows[liar].ns *= exp(5);
 	rig_train(&a, &set, &lied_to);
 	for (uint32_t i = 0; i < ROWS; i++) {
-		const struct sample *s = &set.rows[i].sample;
+		const struct sample *s = &set.rows[i].plain;
 		struct prediction x, y;
 
 		if (i == liar)
@@ -176,8 +176,8 @@ width_with(struct arena *a, struct train_set *set)
 	return log(predict_quantile(&p, HEAD_KERNEL, &x, 0.95) / predict_quantile(&p, HEAD_KERNEL, &x, 0.05));
 }
 
-/* Half of the rows are far from what the others say: how far, intervals tell whether or not the other half is
- * of generated graphs, but then by that half of the rows alone. */
+/* Of a hundred rows four are far from what the others say, all of them in one half: too few for intervals of
+ * 90, but not where the other half is of generated graphs, which are not asked. */
 static void
 generated_graphs_make_no_interval_narrower(void **state)
 {
@@ -187,8 +187,8 @@ generated_graphs_make_no_interval_narrower(void **state)
 
 	(void)state;
 	make_set(&a, ROWS, 0, &set);
-	for (uint32_t i = 0; i < ROWS; i += 2)
-		set.rows[i].log_ratio += i % 4 ? 0.7 : 0;
+	for (uint32_t i = 0; i < ROWS; i += 26)
+		set.rows[i].log_ratio += 1.5;
 	by_all = width_with(&a, &set);
 	for (uint32_t i = 1; i < ROWS; i += 2)
 		set.rows[i].is_taught = true;

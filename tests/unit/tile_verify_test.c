@@ -1,6 +1,5 @@
 /* tests/unit/tile_verify_test.c: a tile program with one thing broken is refused, by the rule that it breaks;
  * and no program that the fusion module makes is. */
-#include "../../kernels/fuse/anchor.h"
 #include "../../kernels/fuse/tile.h"
 #include "../harness/kernel.h"
 
@@ -14,7 +13,7 @@
 static const char softmax[] =
     "%0 = input f32[64,48]\n%1 = rmax %0 axes=[1]\n%2 = bcast %1 shape=[64,48]\n%3 = sub %0 %2\n"
     "%4 = exp %3\n%5 = sum %4 axes=[1]\n%6 = bcast %5 shape=[64,48]\n%7 = div %4 %6\noutput %7\n";
-/* A mean over the plane: two passes with a barrier between; a padded window; a convolution's tile. */
+/* A mean over the plane: two passes with a barrier between; a padded window. */
 static const char plane[] =
     "%0 = input f32[1,40,40,32]\n%1 = weight f32[3,3,32,32]\n"
     "%2 = conv %0 %1 stride=[1,1] dilation=[1,1] ldil=[1,1] lo=[1,1] hi=[1,1] group=1\n"
@@ -134,23 +133,17 @@ steps_swapped(struct arena *a, struct tile_prog *p)
 }
 
 static bool
-no_barrier(struct arena *a, struct tile_prog *p)
+passes_swapped(struct arena *a, struct tile_prog *p)
 {
-	(void)a;
-	if (p->n_groups < 2)
-		return false;
-	p->group[0].pass[1] = p->group[1].pass[0];
-	p->group[0].units[1] = 1;
-	p->group[0].n = 2;
-	p->group[1] = p->group[--p->n_groups];
-	return true;
-}
+	const struct tile_pass first = p->pass[0];
 
-static bool
-pass_lost(struct arena *a, struct tile_prog *p)
-{
 	(void)a;
-	p->n_groups--;
+	if (p->n_passes != 2)
+		return false;
+	p->pass[0] = p->pass[1];
+	p->pass[1] = first;
+	for (uint32_t i = 0; i < p->n_stages; i++)
+		p->stages[i].pass = 1 - p->stages[i].pass;
 	return true;
 }
 
@@ -204,18 +197,6 @@ scratch_short(struct arena *a, struct tile_prog *p)
 }
 
 static bool
-tile_of_other_rows(struct arena *a, struct tile_prog *p)
-{
-	struct stage *s = of_kind(p, STAGE_LINEAR);
-
-	if (!s || !s->anchor)
-		return false;
-	s->anchor = arena_dup(a, s->anchor, sizeof *s->anchor);
-	s->anchor->n_m++;
-	return true;
-}
-
-static bool
 writes_behind(struct arena *a, struct tile_prog *p)
 {
 	(void)a;
@@ -237,18 +218,16 @@ static const struct mutation {
     {"bounds", softmax, "stages", small_operand},
     {"bounds", softmax, "bind", small_operand},
     {"bounds", pool, "stages", no_guard},
-    {"bounds", softmax, "anchors", writes_behind},
+    {"bounds", softmax, "bind", writes_behind},
     {"member", softmax, "form", step_lost},
     {"order", softmax, "form", steps_swapped},
-    {"order", softmax, "anchors", steps_swapped},
-    {"order", plane, "form", no_barrier},
-    {"order", plane, "anchors", no_barrier},
-    {"group", plane, "form", pass_lost},
+    {"order", softmax, "bind", steps_swapped},
+    {"order", plane, "form", passes_swapped},
+    {"order", plane, "bind", passes_swapped},
     {"outer", softmax, "form", outer_lost},
     {"range", softmax, "bind", short_range},
     {"scratch", softmax, "bind", scratch_shared},
-    {"scratch", softmax, "anchors", scratch_short},
-    {"anchor", plane, "anchors", tile_of_other_rows},
+    {"scratch", softmax, "bind", scratch_short},
 };
 
 struct look {
@@ -305,7 +284,7 @@ test_mutations(void **state)
 		struct err e = {0};
 
 		if (!kernel_spec(&a, mutations[i].graph, &s, &e) || !sched_read(STR(""), &sched, &e) ||
-		    !tile_make_watched(&a, &s, &sched, &target_avx2, NULL, &w, &p, &e))
+		    !tile_make_watched(&a, &s, &sched, &target_cuda, NULL, &w, &p, &e))
 			fail_msg("%s", e.msg);
 		assert_true(l.met);
 		arena_fini(&a);
@@ -330,8 +309,8 @@ test_text_is_the_same(void **state)
 		struct err e = {0};
 
 		if (!kernel_spec(&a, graphs[i], &s, &e) || !sched_read(STR(""), &sched, &e) ||
-		    !tile_make_watched(&a, &s, &sched, &target_avx2, NULL, &w, &p, &e) ||
-		    !tile_make(&a, &s, &sched, &target_avx2, &q, &e))
+		    !tile_make_watched(&a, &s, &sched, &target_cuda, NULL, &w, &p, &e) ||
+		    !tile_make(&a, &s, &sched, &target_cuda, &q, &e))
 			fail_msg("%s", e.msg);
 		sb_init(&one, &a);
 		sb_init(&two, &a);

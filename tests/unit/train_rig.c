@@ -31,7 +31,7 @@ rig_row(struct arena *a, uint32_t i, double extra, struct train_row *out)
 	spec_of_graph(a, &g, &s);
 	if (!sample_make(a, &s, STR(""), &target_avx512, &rig_host, STR(""), &out->sample, &e))
 		fail_msg("%s", e.msg);
-	out->plain = out->sample;
+	sample_plain(a, &s, &target_avx512, &rig_host, STR(""), &out->plain);
 	train_row_flatten(a, out);
 	out->spec = s.hash;
 	out->log_ratio = 0.3 + 0.8 * (i % 2) + 0.4 * (i % 3 == 0) + extra;

@@ -177,7 +177,7 @@ exports_are_read(void **state)
 {
 	struct arena a = {0};
 	struct train_set set = {0};
-	struct bytes file = shipped_rows(&a, "rows_minilm.cache"),
+	struct bytes file = shipped_rows(&a, "rows_xeon.cache"),
 		     bad = {arena_dup(&a, file.p, file.n), file.n};
 	struct export_rows x;
 	struct err e = {0};
@@ -185,7 +185,7 @@ exports_are_read(void **state)
 	(void)state;
 	assert_true(train_rows_add(&a, &set, "one", file, &e));
 	train_rows_end(&set);
-	assert_true(set.n_rows > 100 && set.n_models == 1 && set.n_unread == 0 && set.n_other_epoch == 0);
+	assert_true(set.n_rows > 100 && set.n_models > 1 && set.n_unread == 0 && set.n_other_epoch == 0);
 	for (uint32_t i = 1; i < set.n_rows; i++)
 		assert_true(hash_cmp(&set.rows[i - 1].spec, &set.rows[i].spec) <= 0);
 	((uint8_t *)(uintptr_t)bad.p)[bad.n / 2] ^= 4;
@@ -193,7 +193,7 @@ exports_are_read(void **state)
 	assert_non_null(strstr(e.msg, "bad one"));
 	assert_int_equal(e.code, ERR_FORMAT);
 	assert_true(export_read(&a, file, &x, &e));
-	assert_true(x.n_rows == set.n_rows + set.n_failed && x.n_envs == 1);
+	assert_true(x.n_rows == set.n_rows + set.n_failed && x.n_envs > 1);
 	arena_fini(&a);
 }
 
@@ -371,7 +371,7 @@ the_shipped_file_is_of_this_korch(void **state)
 static void
 count_lost(const enum spec_feature *moved, const float *by, size_t n, uint32_t *n_known, uint32_t *n_lost)
 {
-	static const char name[] = "rows_candy.cache";
+	static const char name[] = "rows_epyc15_avx512.cache";
 	struct arena a = {0};
 	struct train_set set = {0};
 	struct predictor p;
@@ -432,7 +432,7 @@ the_shipped_file_says_something_on_a_machine_of_other_caches(void **state)
 static void
 a_tenth_of_the_rows_says_much_the_same(void **state)
 {
-	static const char *const files[] = {"rows_candy.cache", "rows_minilm.cache", "rows_yolox_nano.cache"};
+	static const char *const files[] = {"rows_epyc15_avx512.cache", "rows_epyc15_avx2.cache"};
 	struct arena a = {0};
 	struct train_set set = {0}, tenth;
 	struct predictor shipped, p;
