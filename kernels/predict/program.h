@@ -42,7 +42,6 @@ enum leaf_kind { LEAF_MAP, LEAF_REDUCE, LEAF_LINEAR, LEAF_OTHER };
 struct leaf_tile {
 	double rows, vectors; /* the rows of an average tile; vectors in each */
 	double depth;         /* turns of the sum */
-	double columns;       /* that are wanted */
 	double waste;         /* lanes over them, at least 1 */
 };
 /* A store with its loop nest. */
