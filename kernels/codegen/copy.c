@@ -46,8 +46,11 @@ copy_loop(struct copying *c, st_id i)
 	const struct st *s = &c->p->st[i];
 	struct tx_subst sub = {.to = c->to, .n = c->n_to};
 	ix_id from = ix_subst(c->p->tx, &sub, s->from), to = ix_subst(c->p->tx, &sub, s->to);
-	axis_id a = tir_for(c->out, fresh_name(c, s->name), from, to, s->bind);
+	axis_id a;
 
+	if (ix_get(c->p->tx, to)->hi <= ix_get(c->p->tx, from)->lo)
+		return; /* never entered, and an axis has no range of nothing */
+	a = tir_for(c->out, fresh_name(c, s->name), from, to, s->bind);
 	c->to[s->axis] = ix_axis(c->p->tx, a);
 	copy_fresh(c, i + 1, s->end);
 	tir_close(c->out);

@@ -364,12 +364,19 @@ is_below(double ns, double clock_ratio, int64_t bound, int64_t by_peaks)
 	return (double)bound > off * ns / clock_ratio;
 }
 
+/* Lowering each row's program takes seconds; instrumented code minutes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { EACH_ROW = 4 };
+#else
+enum { EACH_ROW = 1 };
+#endif
+
 static uint32_t
 rows_below(const char *name, const struct export_rows *x, uint32_t *n_higher)
 {
 	uint32_t n_below = 0;
 
-	for (uint32_t i = 0; i < x->n_rows; i++) {
+	for (uint32_t i = 0; i < x->n_rows; i += EACH_ROW) {
 		const struct m_measurement *m = &x->rows[i];
 		const struct m_env *env = &x->envs[x->env_of[i]];
 		bool winograd = str_eq(m->precision, STR("f32"));
@@ -426,7 +433,7 @@ nothing_measured_is_below_its_bound(void **state)
 		arena_fini(&a);
 	}
 	closedir(d);
-	assert_true(n_files > 0 && n_higher > 1000);
+	assert_true(n_files > 0 && n_higher > 1000 / EACH_ROW);
 	assert_int_equal(n_below, 0);
 }
 

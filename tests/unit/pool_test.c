@@ -231,7 +231,7 @@ static void
 who_loses_its_core_is_not_wanted_for_a_while(void **state)
 {
 	struct tally *t = heap_alloc(sizeof(*t));
-	atomic_bool is_on = true;
+	atomic_bool is_on = false;
 	struct pool *p;
 	struct err e = {0};
 	cpu_set_t cores;
@@ -242,9 +242,11 @@ who_loses_its_core_is_not_wanted_for_a_while(void **state)
 	if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < 2)
 		skip();
 	assert_true(pool_open(2, false, &p, &e));
-	assert_int_equal(pool_wanted(p), 2);
 	t->work = lose_core;
 	t->arg = &is_on;
+	while (pool_wanted(p) == 1) /* another program may have had a core already */
+		run_passes(p, t, 100);
+	atomic_store(&is_on, true);
 	while (pool_wanted(p) == 2)
 		run_passes(p, t, 4);
 	atomic_store(&is_on, false);
