@@ -73,7 +73,6 @@ opt_identify(struct opt_call *c, struct err *e)
 		sorted = g; /* it is; and numbers stay what they are */
 	else
 		graph_sort(&sorted, c->a, &g, NULL);
-	lim.max_beside = opt_arg(c, "--side-by-side", NULL) ? IDENTIFY_BESIDE : 0;
 	for (size_t i = 0; i < COUNT_OF(modes); i++)
 		if (strcmp(mode, modes[i]) == 0) {
 			if (!identify_run(c->a, &sorted, (enum identify_mode)i, &lim, &s, e))

@@ -15,8 +15,6 @@ const struct identify_limits identify_limits_default = {.max_nodes = 12,
     .max_reductions = 4,
     .max_in = 6,
     .max_out = 3,
-    .beside_flops = 16000000,
-    .beside_bytes = 4000000,
     .max_candidates = 20000};
 
 enum { MAX_GRAPH_NODES = 1 << 15 };
@@ -152,15 +150,6 @@ add_pairs(const struct enumerator *f, const struct groups *u, uint32_t *n_droppe
 	*n_dropped += r.n_dropped;
 }
 
-static void
-add_beside(const struct enumerator *f, const struct groups *u, struct cand_set *out, uint32_t *n_dropped)
-{
-	struct beside_counts n = beside_add(f, u, out);
-
-	out->n_beside = n.n_made;
-	*n_dropped += n.n_dropped;
-}
-
 /* ---- operators ---------------------------------------------------------------------------------- */
 /* Nodes that the outputs need when every tensor is made by its first producer: what stands in the
  * graph without alternatives. */
@@ -247,7 +236,7 @@ add_by_operator(const struct enumerator *f, uint32_t *n_dropped)
 }
 
 static void
-add_all(const struct enumerator *f, const struct groups *plain, struct cand_set *out, uint32_t *n_dropped)
+add_all(const struct enumerator *f, const struct groups *plain, uint32_t *n_dropped)
 {
 	struct groups joined;
 
@@ -255,7 +244,6 @@ add_all(const struct enumerator *f, const struct groups *plain, struct cand_set 
 	fusion_groups_make(f->tmp, f->g, MERGE_ALL, &joined);
 	add_sets(f, &joined, NULL, n_dropped);
 	add_pairs(f, &joined, n_dropped);
-	add_beside(f, &joined, out, n_dropped);
 }
 
 bool
@@ -276,7 +264,7 @@ identify_run(struct arena *a, const struct graph *g, enum identify_mode mode,
 	if (ok && mode == IDENTIFY_OPERATOR)
 		add_by_operator(&f, &n_dropped);
 	if (ok && mode == IDENTIFY_FULL)
-		add_all(&f, &plain, out, &n_dropped);
+		add_all(&f, &plain, &n_dropped);
 	out->n_dropped += n_dropped;
 	cand_table_finish(f.c);
 	arena_fini(&tmp);

@@ -11,14 +11,10 @@ struct identify_limits {          /* D3; parameters, printed with the counts */
 	uint32_t max_pairs;       /* sets with two anchors (pair.def): 256 */
 	uint32_t max_reductions;  /* 4; windows and depthwise convolutions count */
 	uint32_t max_in, max_out; /* 6, 3 */
-	uint32_t max_beside;      /* pairs of independent small candidates as one kernel (beside.c): 0, as one
-	                           * thread gains nothing by them; IDENTIFY_BESIDE from two threads on */
-	uint64_t beside_flops, beside_bytes; /* of each of a pair at most */
-	uint32_t max_candidates; /* 20,000: a member with more than four even shares of sets above it
-	                          * gets smaller sets only; said in n_dropped */
+	uint32_t max_candidates;  /* 20,000: a member with more than four even shares of sets above it
+	                           * gets smaller sets only; said in n_dropped */
 };
 extern const struct identify_limits identify_limits_default;
-enum { IDENTIFY_BESIDE = 256 };
 
 struct cand {
 	struct bitset members; /* of graph nodes, views included */
@@ -36,8 +32,7 @@ struct cand_set {
 	uint32_t n_views; /* the last ones of specs: also among the others, but cost nothing where
 	                   * they stand (daemon/plan/view.c) */
 	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates,
-	                                   * max_pairs, max_beside */
-	uint32_t n_beside;                /* pairs side by side among the candidates: the last ones */
+	                                   * max_pairs */
 	struct str *infeasible_rules;     /* "rule: count" lines */
 	uint32_t n_infeasible_rules;
 };

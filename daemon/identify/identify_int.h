@@ -89,11 +89,4 @@ struct enumerator {
 enum collected identify_add_set(
     const struct enumerator *f, const struct groups *u, const struct group_set *set, uint32_t *n_results);
 
-/* Pairs of independent candidates of those there are; made, and left out for lim->max_beside. */
-struct beside_counts {
-	uint32_t n_made, n_dropped;
-};
-struct beside_counts beside_add(
-    const struct enumerator *f, const struct groups *u, const struct cand_set *cs);
-
 #endif

@@ -303,11 +303,11 @@ limits_words(struct tune *t)
 	const struct identify_limits *l = &t->front.limits;
 
 	return str_of(arena_printf(t->plan_arena,
-	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), %u pairs side by side, "
+	    "candidates of at most %u primitives, %u anchors (%u sets with a pair), "
 	    "%u reductions, %u inputs, %u outputs; %u dropped, "
 	    "%u infeasible; %llu schedules a candidate%s%s",
-	    l->max_nodes, l->max_anchors, l->max_pairs, t->front.cands.n_beside, l->max_reductions, l->max_in,
-	    l->max_out, t->front.cands.n_dropped, t->front.cands.n_infeasible, (unsigned long long)t->effort,
+	    l->max_nodes, l->max_anchors, l->max_pairs, l->max_reductions, l->max_in, l->max_out,
+	    t->front.cands.n_dropped, t->front.cands.n_infeasible, (unsigned long long)t->effort,
 	    t->target.precision == PRECISION_F32 ? "" : "; products in ",
 	    t->target.precision == PRECISION_F32 ? "" : precision_name(t->target.precision)));
 }

@@ -39,8 +39,7 @@ identify_args(struct arena *a, const struct front_opts *o)
 	static const char *const mode[] = {
 	    [IDENTIFY_FULL] = "full", [IDENTIFY_OPERATOR] = "operator", [IDENTIFY_NONE] = "none"};
 
-	return arena_printf(
-	    a, "--dump --mode=%s %s", mode[o->mode], o->side_by_side ? "--side-by-side " : "");
+	return arena_printf(a, "--dump --mode=%s ", mode[o->mode]);
 }
 
 static bool
@@ -116,7 +115,6 @@ front_run(struct arena *a, struct bytes onnx, const struct front_opts *o, struct
 	struct rewrite_opts ro = rewriting_for(o);
 
 	*out = (struct front){.limits = identify_limits_default, .mode = o->mode};
-	out->limits.max_beside = o->side_by_side ? IDENTIFY_BESIDE : 0;
 	if (!front_read(a, onnx, o, out, e))
 		return false;
 	if (dump_wants(o->dump, STAGE_model) && !dump_model(o, out, e))

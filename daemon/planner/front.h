@@ -16,10 +16,9 @@ struct front_opts {
 	uint32_t n_shapes, n_values;
 	int64_t open_extent; /* what they do not close; 0: it stays open */
 	enum identify_mode mode;
-	double tolerance;  /* 0: exact and reassociating rewrites only (D12) */
-	bool strict;       /* exact rewrites only (D11) */
-	bool side_by_side; /* independent small kernels may share one: several threads, on a CPU */
-	bool only_form;    /* only the rewrites that the generator needs */
+	double tolerance; /* 0: exact and reassociating rewrites only (D12) */
+	bool strict;      /* exact rewrites only (D11) */
+	bool only_form;   /* only the rewrites that the generator needs */
 	const struct dump *dump;
 };
 /* One struct per arrow; each stage reads the one before and never changes it. */

@@ -35,7 +35,6 @@ read_front(struct tune *t, const struct plan *p, struct err *e)
 	struct front *f = &t->front;
 
 	*f = (struct front){.limits = identify_limits_default};
-	f->limits.max_beside = p->n_threads > 1 && !plan_wants_gpu(p) ? IDENTIFY_BESIDE : 0;
 	return read_mode(t, p, e) &&
 	    (graph_read_origins(&f->graph, t->arena, p->graph, e) || err_in(e, "the plan's graph")) &&
 	    (identify_run(t->arena, &f->graph, f->mode, &f->limits, &f->cands, e) ||

@@ -133,7 +133,6 @@ run_front(struct tune *t, struct err *e)
 	    .dir = folder_of(t->arena, path),
 	    .tolerance = o->tolerance,
 	    .strict = o->strict,
-	    .side_by_side = o->threads > 1 && t->start.env.hw.sm == 0,
 	    .only_form = o->only_form,
 	    .dump = &t->dump,
 	};

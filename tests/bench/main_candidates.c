@@ -4,7 +4,7 @@
  * --untiled=ISA only says which of those with a heavy linear primitive would have products outside of tiles
  * of registers there (isa.def), and how much of the arithmetic of all their products that is.
  *
- *   bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] [--untiled=ISA] MODEL.onnx */
+ *   bench-candidates [--step=N] [--from=N] [--rel=R] [--untiled=ISA] MODEL.onnx */
 #include "../../kernels/fuse/fuse.h"
 #include "../../kernels/predict/program.h"
 #include "../harness/kernel.h"
@@ -191,10 +191,7 @@ take_argument(struct args *args, const char *arg)
 		return str_to_f64(str_of(arg + 6), &args->rel);
 	if (strncmp(arg, "--untiled=", 10) == 0)
 		return (args->untiled = target_named(arg + 10)) != NULL;
-	if (strcmp(arg, "--side-by-side") == 0)
-		args->limits.max_beside = IDENTIFY_BESIDE;
-	else
-		args->file = arg;
+	args->file = arg;
 	return true;
 }
 
@@ -210,7 +207,7 @@ main(int argc, char **argv)
 		ok = take_argument(&args, argv[i]);
 	if (!ok || !args.file) {
 		fprintf(stderr,
-		    "usage: bench-candidates [--step=N] [--from=N] [--rel=R] [--side-by-side] "
+		    "usage: bench-candidates [--step=N] [--from=N] [--rel=R] "
 		    "[--untiled=ISA] MODEL.onnx\n");
 		return 2;
 	}

@@ -137,11 +137,10 @@ run(struct arena *a, const struct args *args, struct err *e)
 		return false;
 	t[4] = seconds();
 	printf("%s: operators %u, primitives %u, rewritten %u (%u rounds), candidates %u, distinct %u, "
-	       "infeasible %u, side by side %u, dropped %u; read %.3f fission %.3f rewrite %.3f identify "
+	       "infeasible %u, dropped %u; read %.3f fission %.3f rewrite %.3f identify "
 	       "%.3f s\n",
 	    args->file, fs.n_operators, prim.n_nodes, g.n_nodes, rs.n_rounds, cs.n_cands, cs.n_specs,
-	    cs.n_infeasible, cs.n_beside, cs.n_dropped, t[1] - t[0], t[2] - t[1], rewritten - t[2],
-	    t[4] - t[3]);
+	    cs.n_infeasible, cs.n_dropped, t[1] - t[0], t[2] - t[1], rewritten - t[2], t[4] - t[3]);
 	print_prims(&prim);
 	print_prims(&g);
 	for (uint32_t i = 0; i < cs.n_infeasible_rules; i++)
@@ -167,8 +166,6 @@ main(int argc, char **argv)
 		args.kernels |= strcmp(argv[i], "--kernels") == 0;
 		args.primitives |= strcmp(argv[i], "--primitives") == 0;
 		args.rewritten |= strcmp(argv[i], "--rewritten") == 0;
-		if (strcmp(argv[i], "--side-by-side") == 0)
-			args.limits.max_beside = IDENTIFY_BESIDE;
 		if (strcmp(argv[i], "--mode=operator") == 0)
 			args.mode = IDENTIFY_OPERATOR;
 		if (strcmp(argv[i], "--mode=none") == 0)
@@ -179,7 +176,6 @@ main(int argc, char **argv)
 	if (!args.file) {
 		fprintf(stderr,
 		    "usage: bench-front [--check] [--rules] [--kernels] [--primitives] [--rewritten] "
-		    "[--side-by-side] "
 		    "[--mode=full|operator|none] MODEL.onnx\n");
 		return 2;
 	}

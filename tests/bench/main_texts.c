@@ -3,10 +3,11 @@
  *
  *   bench-texts list [options] MODEL.onnx... >LIST     a line a kernel: spec, target, class, hash of its text
  *   bench-texts compare OLD NEW                        two such lists, differences by class; status 1: there
- * are bench-texts time [options] MODEL.onnx...           texts of two generators in turns: ratio by class
+ *                                                      are some
+ *   bench-texts time [options] MODEL.onnx...           texts of two generators in turns: ratio by class
  *
  * Options: --target=avx2 (target.c)  --effort=N schedules of a spec  --step=N --from=N of a model's specs
- * --side-by-side; of `time`: --old=NAME --new=NAME (generator.def) --count=N kernels of a class --turns=N
+ * Of `time`: --old=NAME --new=NAME (generator.def) --count=N kernels of a class --turns=N
  * --rel=R --class=NAME --kernels (a line each). */
 #include "../harness/text_time.h"
 
@@ -159,9 +160,7 @@ take_argument(struct args *args, char *arg, struct err *e)
 		return take_number(v, 1, 1 << 30, &args->texts.step);
 	if (is_option(arg, "--from=", &v))
 		return take_number(v, 0, 1 << 30, &args->texts.from);
-	if (strcmp(arg, "--side-by-side") == 0)
-		args->texts.limits.max_beside = IDENTIFY_BESIDE;
-	else if (strncmp(arg, "--", 2) == 0)
+	if (strncmp(arg, "--", 2) == 0)
 		return false;
 	else
 		args->files[args->n_files++] = arg;

@@ -44,8 +44,7 @@ fake_codes(struct arena *a, const struct cand_set *c)
 }
 
 bool
-plan_path_within(struct arena *a, const struct graph *g, const struct identify_limits *lim, uint64_t seed,
-    struct plan_path *out, struct err *e)
+plan_path_make(struct arena *a, const struct graph *g, uint64_t seed, struct plan_path *out, struct err *e)
 {
 	struct rng r = {seed};
 	struct plan_parts parts = {.graph = g,
@@ -56,7 +55,7 @@ plan_path_within(struct arena *a, const struct graph *g, const struct identify_l
 	int64_t *bound;
 	bool *measured;
 
-	if (!identify_run(a, g, IDENTIFY_FULL, lim, &out->cands, e))
+	if (!identify_run(a, g, IDENTIFY_FULL, &identify_limits_default, &out->cands, e))
 		return false;
 	program_make(a, g, &out->cands, &out->program);
 	views_find(a, g, &out->cands, &out->program);
@@ -71,12 +70,6 @@ plan_path_within(struct arena *a, const struct graph *g, const struct identify_l
 	parts.is_measured = measured;
 	out->plan = (struct plan){.run_compat = STR("test"), .n_threads = 1};
 	return plan_make(a, &parts, &out->plan, e);
-}
-
-bool
-plan_path_make(struct arena *a, const struct graph *g, uint64_t seed, struct plan_path *out, struct err *e)
-{
-	return plan_path_within(a, g, &identify_limits_default, seed, out, e);
 }
 
 struct memory {

@@ -15,9 +15,6 @@ struct plan_path {
 /* Costs: random in [1, 1000] per spec, less than proportional to its nodes, so that fusing pays. */
 bool plan_path_make(
     struct arena *a, const struct graph *g, uint64_t seed, struct plan_path *out, struct err *e) MUST_CHECK;
-/* The same with other limits of identification. */
-bool plan_path_within(struct arena *a, const struct graph *g, const struct identify_limits *lim,
-    uint64_t seed, struct plan_path *out, struct err *e) MUST_CHECK;
 /* outputs[i] receives the i-th output's bytes. */
 bool plan_path_run(struct arena *a, const struct plan *p, const void *const *inputs, void **outputs,
     struct err *e) MUST_CHECK;

@@ -40,22 +40,11 @@ count_in_place(const struct plan *p)
 }
 
 struct counts {
-	uint32_t n_steps, n_in_place, n_beside;
+	uint32_t n_steps, n_in_place;
 };
 
-/* Chosen kernels that are two candidates side by side. */
-static uint32_t
-count_beside(const struct plan_path *p)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < p->choice.n_chosen; i++)
-		n += p->choice.chosen[i] >= p->cands.n_cands - p->cands.n_beside;
-	return n;
-}
-
 static void
-check_within(const struct graph *g, const struct identify_limits *lim, uint64_t seed, struct counts *n)
+check_graph(const struct graph *g, uint64_t seed, struct counts *n)
 {
 	struct arena a = {0};
 	struct plan_path path;
@@ -63,22 +52,15 @@ check_within(const struct graph *g, const struct identify_limits *lim, uint64_t 
 	struct rng r = {seed};
 	struct err e = {0};
 
-	if (!plan_path_within(&a, g, lim, seed, &path, &e) || !plan_check(&path.plan, &e) ||
+	if (!plan_path_make(&a, g, seed, &path, &e) || !plan_check(&path.plan, &e) ||
 	    !plan_certify(&path.plan, &c, &e))
 		fail_msg("seed %llu: %s", (unsigned long long)seed, e.msg);
 	assert_true(path.plan.proved);
 	assert_int_equal(c.n_chosen, path.plan.n_steps);
 	n->n_steps += path.plan.n_steps;
 	n->n_in_place += count_in_place(&path.plan);
-	n->n_beside += count_beside(&path);
 	plan_makes_outputs(&a, g, &path.plan, &r, 1e-3, seed);
 	arena_fini(&a);
-}
-
-static void
-check_graph(const struct graph *g, uint64_t seed, struct counts *n)
-{
-	check_within(g, &identify_limits_default, seed, n);
 }
 
 static void
@@ -140,39 +122,12 @@ plans_of_rewritten_graphs(void **state)
 	assert_true(n.n_in_place > 0);
 }
 
-/* Kernels of two parts each can wait for each other in a circle; the chosen ones never do. */
-static void
-plans_with_kernels_side_by_side(void **state)
-{
-	struct identify_limits lim = identify_limits_default;
-	struct counts n = {0};
-
-	(void)state;
-	lim.max_beside = IDENTIFY_BESIDE;
-	for (uint64_t seed = 1; seed <= 2 * N_GRAPHS; seed++) {
-		struct arena a = {0};
-		struct rng r = {seed * 7919};
-		struct random_opts o = {.n_nodes = 4 + (uint32_t)(seed % 9),
-		    .kinds = RG_MAP | RG_REDUCE | (seed % 2 ? RG_MATMUL | RG_BCAST : RG_WINDOW | RG_CONV),
-		    .max_elements = 256};
-		struct graph g, sorted;
-
-		random_graph(&g, &a, &r, &o);
-		graph_sort(&sorted, &a, &g, NULL);
-		check_within(&sorted, &lim, seed, &n);
-		arena_fini(&a);
-	}
-	print_message("%d graphs, %u steps, %u of them side by side\n", 2 * N_GRAPHS, n.n_steps, n.n_beside);
-	assert_true(n.n_beside > 50);
-}
-
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(plans_compute_their_graph),
 	    cmocka_unit_test(plans_of_rewritten_graphs),
-	    cmocka_unit_test(plans_with_kernels_side_by_side),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
