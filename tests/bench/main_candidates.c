@@ -21,7 +21,6 @@ static const double small_share = 0.1;
 struct args {
 	int64_t step, from;
 	double rel;
-	struct identify_limits limits;
 	const char *file;
 	const struct target *untiled; /* NULL: check kernels */
 };
@@ -77,7 +76,7 @@ run(const struct args *args, struct totals *t, struct err *e)
 {
 	struct arena a = {0};
 	struct cand_set cs;
-	bool ok = model_candidates(&a, args->file, &args->limits, &cs, e);
+	bool ok = model_candidates(&a, args->file, &cs, e);
 
 	for (int64_t i = args->from; ok && i < cs.n_specs;) {
 		struct arena batch = {0};
@@ -154,7 +153,7 @@ list_untiled(const struct args *args, struct totals *t, struct err *e)
 	struct arena a = {0};
 	struct cand_set cs;
 	double all = 0, loops = 0;
-	bool ok = model_candidates(&a, args->file, &args->limits, &cs, e);
+	bool ok = model_candidates(&a, args->file, &cs, e);
 
 	for (int64_t i = args->from; ok && i < cs.n_specs; i += args->step) {
 		double mine, mine_loops;
@@ -198,7 +197,7 @@ take_argument(struct args *args, const char *arg)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.step = 1, .rel = 1e-3, .limits = identify_limits_default};
+	struct args args = {.step = 1, .rel = 1e-3};
 	struct totals t = {0};
 	struct err e = {0};
 	bool ok = true;

@@ -108,7 +108,7 @@ gather(struct arena *a, const struct args *args, struct spec ***out, uint32_t *n
 			 got = 0;
 		struct cand_set cs;
 
-		if (!model_candidates(a, args->files[f], NULL, &cs, e))
+		if (!model_candidates(a, args->files[f], &cs, e))
 			return err_in(e, "%s", args->files[f]);
 		step = MAX_OF(cs.n_specs / MAX_OF(want, 1u), 1u);
 		for (uint32_t i = 0; i < cs.n_specs && got < want; i += step) {

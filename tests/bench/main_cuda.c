@@ -370,7 +370,7 @@ main(int argc, char **argv)
 		    " [--write=DIR] [--cubins=DIR] [--untiled] MODEL.onnx\n");
 		return 2;
 	}
-	if (!model_candidates(&a, args.file, NULL, &cs, &e) || !run_all(&r, &e)) {
+	if (!model_candidates(&a, args.file, &cs, &e) || !run_all(&r, &e)) {
 		fprintf(stderr, "bench-cuda: %s\n", e.msg);
 		return err_exit_status(e.code);
 	}

@@ -18,7 +18,6 @@
 struct args {
 	bool check, rules, kernels, primitives, rewritten;
 	enum identify_mode mode;
-	struct identify_limits limits;
 	const char *file;
 };
 
@@ -133,7 +132,7 @@ run(struct arena *a, const struct args *args, struct err *e)
 	if (args->check && !print_differences(a, &prim, &g, e))
 		return false;
 	t[3] = seconds();
-	if (!identify_run(a, &g, args->mode, &args->limits, &cs, e))
+	if (!identify_run(a, &g, args->mode, NULL, &cs, e))
 		return false;
 	t[4] = seconds();
 	printf("%s: operators %u, primitives %u, rewritten %u (%u rounds), candidates %u, distinct %u, "
@@ -155,7 +154,7 @@ run(struct arena *a, const struct args *args, struct err *e)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.mode = IDENTIFY_FULL, .limits = identify_limits_default};
+	struct args args = {.mode = IDENTIFY_FULL};
 	struct arena a = {0};
 	struct err e = {0};
 	int status = 0;

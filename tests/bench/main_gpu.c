@@ -139,7 +139,7 @@ run_model(struct rig *r, const char *file, struct err *e)
 {
 	struct arena a = {0};
 	struct cand_set cs;
-	bool ok = model_candidates(&a, file, NULL, &cs, e);
+	bool ok = model_candidates(&a, file, &cs, e);
 
 	r->t = (struct totals){0};
 	for (int64_t i = 0; ok && i < cs.n_specs; i += r->args->step)

@@ -242,7 +242,7 @@ main(int argc, char **argv)
 {
 	struct args args = {.files = argv,
 	    .count = 8,
-	    .texts = {.target = target_cuda, .limits = identify_limits_default, .effort = 1, .step = 1},
+	    .texts = {.target = target_cuda, .effort = 1, .step = 1},
 	    .old = generator_named(STR("emit_cuda")),
 	    .new = generator_named(STR("loops"))};
 	struct err e = {0};

@@ -180,7 +180,7 @@ int
 main(int argc, char **argv)
 {
 	struct args args = {.files = argv,
-	    .texts = {.target = target_avx2, .limits = identify_limits_default, .effort = 8, .step = 1},
+	    .texts = {.target = target_avx2, .effort = 8, .step = 1},
 	    .time = {.old = generator_named(STR("emit")),
 		.new = generator_named(STR("emit")),
 		.count = 8,

@@ -105,7 +105,7 @@ add_model(struct costs *by_class, const char *file, const struct args *args, str
 {
 	struct arena a = {0};
 	struct cand_set cs;
-	bool ok = model_candidates(&a, file, NULL, &cs, e);
+	bool ok = model_candidates(&a, file, &cs, e);
 
 	for (int64_t i = args->from; ok && i < cs.n_specs; i += args->step) {
 		const struct spec *s = &cs.specs[i];

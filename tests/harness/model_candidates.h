@@ -6,8 +6,6 @@
 #include "../../daemon/identify/identify.h"
 #include "../../daemon/rewrite/rewrite.h"
 
-/* lim: NULL: the usual limits, of one thread. */
-bool model_candidates(struct arena *a, const char *file, const struct identify_limits *lim,
-    struct cand_set *out, struct err *e) MUST_CHECK;
+bool model_candidates(struct arena *a, const char *file, struct cand_set *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -84,7 +84,7 @@ texts_add_model(struct texts *t, const struct texts_opts *o, const char *file, s
 {
 	struct strbuf target;
 	struct cand_set cs;
-	bool ok = model_candidates(t->a, file, &o->limits, &cs, e);
+	bool ok = model_candidates(t->a, file, &cs, e);
 
 	sb_init(&target, t->a);
 	target_print(&target, &o->target);

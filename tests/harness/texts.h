@@ -24,7 +24,6 @@ struct texts {
 };
 struct texts_opts {
 	struct target target;
-	struct identify_limits limits;
 	uint32_t effort; /* schedules of a spec, at most (space_list) */
 	int64_t step, from;
 };

@@ -364,7 +364,7 @@ is_below(double ns, double clock_ratio, int64_t bound, int64_t by_peaks)
 	return (double)bound > off * ns / clock_ratio;
 }
 
-/* Lowering each row's program takes seconds; instrumented code minutes. */
+/* All rows' programs take seconds to lower; instrumented code minutes, and takes each fourth. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { EACH_ROW = 4 };
 #else
