@@ -241,7 +241,16 @@ by_digit(
 	narrow(s, r.lo, r.hi);
 }
 
-/* lo <= L < hi bounds L div c, too, which may have come apart: (128*o + l) div 16 is 8*o + l div 16. */
+static int64_t
+base_of(const struct tx *x, ix_id i)
+{
+	const struct ix *n = ix_get(x, i);
+
+	return n->kind == IX_LIN ? n->c : 0;
+}
+
+/* lo <= L < hi bounds (L + s) div c, too, which may have come apart: (128*o + l + 1) div 16 is
+ * 8*o + (l + 1) div 16. */
 static void
 by_quotients(
     struct query *q, const struct tir_guard *g, struct ix_term t, ix_id i, uint32_t steps, struct span *s)
@@ -251,11 +260,12 @@ by_quotients(
 	for (uint32_t k = 0; k < n.n_terms; k++) {
 		const struct ix a = *ix_get(q->x, n.terms[k].atom);
 
-		if (a.kind != IX_DIV || a.a != t.atom)
+		if (a.kind != IX_DIV || coef_of(q->x, a.a, t.atom) != t.coef)
 			continue;
-		const ix_id quot = ix_div(q->x, g->i, a.c);
-		const struct tir_guard d = {quot, floor_div(g->lo, a.c), floor_div(g->hi - 1, a.c) + 1};
-
+		const int64_t shift = base_of(q->x, a.a) - base_of(q->x, g->i);
+		const ix_id quot = ix_div(q->x, ix_addc(q->x, g->i, shift), a.c);
+		const struct tir_guard d = {
+		    quot, floor_div(g->lo + shift, a.c), floor_div(g->hi - 1 + shift, a.c) + 1};
 		const int64_t c = coef_of(q->x, quot, n.terms[k].atom);
 
 		if (c)

@@ -89,6 +89,17 @@ static const char packed[] =
     "for y in 0..4 parallel\n"
     "  for x in 0..5\n"
     "    store %1[y, x] = add(%0[12*(x div 3) + 3*y + (x mod 3)], mul(%0[23], f32(5)))\n";
+/* Rows of half the height, without the first of an even part: the guard speaks of y, the place of (y + 1)
+ * div 2. */
+static const char halved[] =
+    "tir flat\n"
+    "buf %0 f32[52] global operand 0\n"
+    "buf %1 f32[56] global result 0\n"
+    "for p in 0..2 parallel\n"
+    "  for y in 0..14\n"
+    "    for x in 0..2\n"
+    "      store %1[28*p + 2*y + x] = guard(0 <= 12*p + y - 1 < 26, %0[24*p + 4*((y + 1) div 2) + 2*x - 4], "
+    "f32(0))\n";
 /* Half a product of matrices: eight columns at a time, one instruction that is a nest, and as a call. */
 static const char nested[] =
     "tir nest\n"
@@ -152,8 +163,8 @@ static const char versions[] = "tir flat\n"
 			       "  for q in 0..4 lane\n"
 			       "    store %1[4, q] = %s[0, 3 - q]\n"
 			       "  sync shared\n";
-static const char *const all[] = {
-    versions, row_sums, guarded_tiles, lanes, flat, shared, turned, packed, nested, called, multiplied};
+static const char *const all[] = {versions, row_sums, guarded_tiles, lanes, flat, shared, turned, packed,
+    halved, nested, called, multiplied};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -321,6 +332,9 @@ static const struct mutation refused[] = {
     {versions, "%s[k mod 2, 3 - n]", "%s[n div 2, 3 - n]", "sync"},
     {versions, "%s[k mod 2, 3 - n]", "%s[0, 3 - n]", "sync"},
     {versions, "%s f32[2,4]", "%s f32[1,4]", "bounds"},
+    {halved, "0 <= 12*p", "-1 <= 12*p", "bounds"},
+    {halved, "f32[52]", "f32[50]", "bounds"},
+    {halved, "((y + 1) div 2)", "(y div 2)", "bounds"},
     {nested, "call fma8_f32", "call dot4_i8", "value"},
     {nested, "call fma8_f32", "call turn", "instruction"},
     {nested, "t1.i1 in 0..8", "t1.i1 in 0..7", "indices"},
