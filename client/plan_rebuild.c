@@ -36,7 +36,7 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 		if (plan_kernel_is_view(k))
 			continue;
 		if (!spec_read(a, k->spec, &s, e) ||
-		    !emit_c(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
+		    !emit_kernel(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
 			return err_in(e, "kernel %u of the plan", i);
 		sb_add(&sb, out->codes[i].text);
 		out->list[out->n_list++] = &out->codes[i];

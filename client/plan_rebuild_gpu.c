@@ -37,7 +37,7 @@ emit(struct rebuild *r, const struct plan_kernel *k, const char *symbol, struct 
 	struct spec s;
 
 	(void)sip_split(k->schedule, &base, &moves);
-	return spec_read(r->a, k->spec, &s, e) && emit_cuda(r->a, &s, base, &r->target, symbol, out, e);
+	return spec_read(r->a, k->spec, &s, e) && emit_kernel(r->a, &s, base, &r->target, symbol, out, e);
 }
 
 /* Does this generator write the plan's text for the target? */

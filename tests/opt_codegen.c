@@ -53,7 +53,8 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 		return false;
 	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
 	sb_init(&trace, c->a);
-	if (!is_cuda(c) && !fuse_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), &t, &target.chosen, e))
+	if ((!is_cuda(c) || opt_arg(c, "--schedule", NULL)) &&
+	    !fuse_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), &t, &target.chosen, e))
 		return false;
 	schedule_propose(&nest, &target, &trace, &scheduled);
 	if (l->prints)

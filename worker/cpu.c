@@ -231,7 +231,7 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, emit_c);
+		unit_make(c->device, a, &units[i], i, emit_kernel);
 		all += units[i].n;
 	}
 	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
@@ -265,7 +265,7 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, emit_c);
+		unit_make(c->device, a, &units[i], i, emit_kernel);
 	}
 	(void)compile_part(&all);
 	if (all.ok)
@@ -298,7 +298,7 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 	struct cpu *c = self;
 	struct caller caller = {c, (uint32_t)ask->threads};
 	const struct build_how how = {
-	    .device = c->device, .emit = emit_c, .has_call = has_call, .self = &caller};
+	    .device = c->device, .emit = emit_kernel, .has_call = has_call, .self = &caller};
 	const struct kernel_code **list =
 	    NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
 	struct build b;

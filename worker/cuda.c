@@ -79,7 +79,7 @@ cuda_emit(struct arena *a, const struct spec *s, struct str schedule, const stru
 
 	(void)symbol;
 	(void)sip_split(schedule, &schedule, &moves);
-	return emit_cuda(a, s, schedule, t, "k", out, e);
+	return emit_kernel(a, s, schedule, t, "k", out, e);
 }
 
 static void

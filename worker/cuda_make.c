@@ -314,7 +314,7 @@ emit_for_build(struct arena *a, const struct spec *s, struct str schedule, const
 
 	(void)symbol;
 	(void)sip_split(schedule, &schedule, &moves);
-	return emit_cuda(a, s, schedule, t, symbol_of_build, out, e);
+	return emit_kernel(a, s, schedule, t, symbol_of_build, out, e);
 }
 
 static struct str

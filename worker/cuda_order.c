@@ -66,7 +66,7 @@ cuda_pass_of(const struct cuda *c, const struct launch *l, const struct cubin *c
 /* What the machine code of a pass says, in nanoseconds at the highest clock; nothing where it cannot be read,
  * has no tile, or is the fake GPU's, whose loops are not what it computes. */
 static void
-price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struct bytes bytes,
+price_pass(const struct cuda *c, const struct pass_work *w, int64_t units, struct bytes bytes,
     const char *name, struct cost_pass *p)
 {
 	const struct sass_launch l = {.blocks = fmax(p->blocks, (double)units), /* a step each */
@@ -90,7 +90,7 @@ price_pass(const struct cuda *c, const struct tile_work *w, int64_t units, struc
 }
 
 static double
-tile_ns(const struct cuda *c, const struct tile_work *w, double units, const struct cost_pass *p)
+tile_ns(const struct cuda *c, const struct pass_work *w, double units, const struct cost_pass *p)
 {
 	const double warps = (p->threads + SM_WARP - 1) / SM_WARP;
 

@@ -60,7 +60,7 @@ fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outco
 {
 	struct unit u = {.task = t, .out = out};
 
-	unit_make(f->device, a, &u, 0, emit_c);
+	unit_make(f->device, a, &u, 0, emit_kernel);
 	for (uint32_t i = 0; i < u.n; i++)
 		fake_row(f, &u.spec, u.kernels[i].schedule, &out->rows[out->n_rows++]);
 }
@@ -95,7 +95,7 @@ static bool
 fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
 	struct fake *f = self;
-	const struct build_how how = {.device = f->device, .emit = emit_c};
+	const struct build_how how = {.device = f->device, .emit = emit_kernel};
 	struct strbuf sb;
 	struct build b;
 

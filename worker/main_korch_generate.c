@@ -20,7 +20,7 @@ emit_text(struct arena *a, const struct spec *s, struct str schedule, const stru
 	struct str moves;
 
 	(void)sip_split(schedule, &schedule, &moves); /* they are of machine code */
-	return (t->is_cuda ? emit_cuda : emit_c)(a, s, schedule, t, symbol, out, e);
+	return emit_kernel(a, s, schedule, t, symbol, out, e);
 }
 
 static bool

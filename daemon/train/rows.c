@@ -1,7 +1,7 @@
 /* daemon/train/rows.c: an export's rows become samples. */
 #include "rows.h"
 
-#include "../../kernels/fuse/tile.h"
+#include "../../kernels/fuse/sched.h"
 #include "../../schema/export_read.h"
 #include "../planner/device.h"
 

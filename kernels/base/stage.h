@@ -19,7 +19,7 @@
 	X(costs, "costs.txt", "program", "program", "what is known of each spec: bound, time, failure")      \
 	X(program, "program.txt", "orchestrate", "", "the binary program")                                   \
 	X(choice, "choice.txt", "choice", "choice", "the kernels that were chosen, and what that is worth")  \
-	X(loops, "loops/", "loops", "", "trace and loop program of each chosen kernel, or tile program")     \
+	X(loops, "loops/", "loops", "", "trace and loop program of each chosen kernel")                      \
 	X(text, "text/", "emit", "", "the C or CUDA C of each chosen kernel")                                \
 	X(plan, "plan.txt", "plan", "plan", "order, memory and evidence: the plan without its bytes")
 

@@ -43,7 +43,7 @@ note_corner(struct noting *n, const struct tensor_row *t, uint32_t of, const ex_
 	const uint32_t n_at = (uint32_t)strlen(t->of[of].at);
 	ix_id i[MAX_RANK];
 
-	if (at.n < n_at || (n_at > 1 && ex_get(n->p->tx, arg[tensor_arg(t, of) + 1])->whole == 0))
+	if (at.n < n_at || (n_at > 1 && ex_get(n->p->tx, arg[tensor_arg(t, of) + 1])->whole <= 0))
 		return; /* flat, or dealt out: nobody asks for dimensions any more */
 	for (uint32_t d = 0; d < at.n; d++)
 		i[d] = d + n_at < at.n

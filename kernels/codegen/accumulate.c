@@ -74,6 +74,19 @@ is_alone(const struct tir *p, st_id loop, struct kept k)
 	return stores == 1 && r.same > 0 && r.other == 0;
 }
 
+/* May the element never have been stored?  One of a block that a thread asks for before it joins anything. */
+static bool
+may_be_missing(const struct tir *p, st_id loop, st_id store)
+{
+	const enum tir_scope scope = p->buf[p->st[store].ref].scope;
+	st_id path[TIR_DEPTH];
+
+	for (uint32_t k = tir_path(p, store, path); k-- > 0 && path[k] != loop;)
+		if (p->st[path[k]].op == ST_if)
+			return scope == SCOPE_shared || scope == SCOPE_spread;
+	return false;
+}
+
 static bool
 find_kept(const struct tir *p, st_id loop, struct kept *out)
 {
@@ -84,7 +97,7 @@ find_kept(const struct tir *p, st_id loop, struct kept *out)
 		struct kept k = {s->ref, s->at};
 
 		if (s->op != ST_store || p->buf[s->ref].scope == SCOPE_reg || !is_alone(p, loop, k) ||
-		    !row_is_inside(p, loop, k.buf, k.at))
+		    !row_is_inside(p, loop, k.buf, k.at) || may_be_missing(p, loop, i))
 			continue;
 		*out = k;
 		return true;

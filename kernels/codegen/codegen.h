@@ -30,6 +30,12 @@ bool codegen_run(
  * range.  A pass is an outermost loop bound `parallel`, which is its range, or all statements up to the
  * next such loop, with a range of one. */
 enum { CODEGEN_MOST_PASSES = 16 };
+/* What a GPU's block does in a step of its range.  0: there is no product.  (work.c) */
+struct pass_work {
+	double multiply_adds; /* of products, borders and what is behind them included */
+	double slots, bytes;  /* what is known without machine code: instructions that a warp issues, about;
+	                         bytes that the block copies to shared memory */
+};
 /* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
 st_id end_of_pass(const struct tir *p, st_id i);
 struct codegen_kernel {
@@ -37,6 +43,7 @@ struct codegen_kernel {
 	uint32_t n_passes;
 	int64_t range[CODEGEN_MOST_PASSES];
 	uint32_t grid[CODEGEN_MOST_PASSES], threads[CODEGEN_MOST_PASSES]; /* CUDA: blocks; of a block */
+	struct pass_work work[CODEGEN_MOST_PASSES];                       /* CUDA */
 	size_t shared_bytes, local_bytes;
 	struct overlap *overlaps; /* results that may lie on an operand's bytes */
 	uint32_t n_overlaps;

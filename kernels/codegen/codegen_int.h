@@ -184,6 +184,8 @@ bool is_thread(const struct st *s); /* a loop over threads of a block */
 /* Such loops around statement i; *lane: the innermost. */
 uint32_t threads_around(const struct tir *p, st_id i, st_id *lane);
 struct threads threads_of(const struct tir *p, st_id first, st_id end);
+/* work.c: of the pass that statements first .. end - 1 are. */
+struct pass_work work_of(const struct tir *p, st_id first, st_id end);
 /* Has the program a form that a GPU's printer takes? */
 bool threads_check(const struct tir *p, struct err *e) MUST_CHECK;
 

@@ -76,9 +76,11 @@ print_own(struct printing *g, st_id i)
 		print_own_store(g, s);
 		return true;
 	}
+	if (s->op == ST_for && s->bind == BIND_vector)
+		print_line(g, "K_UNROLL");
 	if (b && b->scope == SCOPE_local)
-		print_line(g, "%s %s[%lld];", print_stored_type(b->type), print_buf(g, s->ref),
-		    (long long)b->dim[0]);
+		print_line(g, "%s%s %s[%lld];", b->align ? "K_WORDS " : "", print_stored_type(b->type),
+		    print_buf(g, s->ref), (long long)b->dim[0]);
 	return b && !in_register(b);
 }
 
@@ -90,8 +92,8 @@ print_shared(struct printing *g, st_id first, st_id end)
 		const struct tir_buf *f = &g->p->buf[b];
 
 		if (f->scope == SCOPE_shared && is_within(g->p, first, end, ST_alloc, b))
-			print_line(g, "K_SHARED %s %s[%lld];", print_stored_type(f->type), print_buf(g, b),
-			    (long long)f->dim[0]);
+			print_line(g, "K_SHARED K_WORDS %s %s[%lld];", print_stored_type(f->type),
+			    print_buf(g, b), (long long)f->dim[0]);
 	}
 }
 
@@ -138,6 +140,7 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 	q->k->range[n] = to - from;
 	q->k->grid[n] = (uint32_t)MIN_OF(to - from, (int64_t)GRID_MOST);
 	q->k->threads[n] = (uint32_t)(t.warps * t.lanes);
+	q->k->work[n] = work_of(g->p, first, end);
 	sb_addf(&g->sb, "\nK_DEVICE void\n%s_b%u(\n", g->symbol, n);
 	g->depth = 1;
 	print_arrays(q, &u, false);
@@ -160,10 +163,10 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 #define CUDA(INDEX, CONSTANT, SUFFIX)                                                                        \
 	{                                                                                                    \
 		.table = "K_TABLE", .index = (INDEX), .of_constant = (CONSTANT), .restrict_ = "K_RESTRICT ", \
-		.global = "K_GLOBAL", .quotient = "k_quotient" SUFFIX, .rest = "k_rest" SUFFIX,              \
-		.floordiv = "k_floordiv" SUFFIX, .floormod = "k_floormod" SUFFIX, .least = "k_least" SUFFIX, \
-		.most = "k_most" SUFFIX, .own = print_own, .pass = print_pass, .is_cuda = true,              \
-		.declares = true                                                                             \
+		.unroll = "K_UNROLL", .global = "K_GLOBAL", .quotient = "k_quotient" SUFFIX,                 \
+		.rest = "k_rest" SUFFIX, .floordiv = "k_floordiv" SUFFIX, .floormod = "k_floormod" SUFFIX,   \
+		.least = "k_least" SUFFIX, .most = "k_most" SUFFIX, .own = print_own, .pass = print_pass,    \
+		.is_cuda = true, .declares = true                                                            \
 	}
 static const struct dialect dialect_cuda = CUDA("int", "", "_i32"), dialect_wide = CUDA("k_i64", "L", "");
 
@@ -193,7 +196,7 @@ is_dealt_out(const struct tir *p, struct err *e)
 		bool in_lanes = p->st[i].op == ST_call || p->st[i].op == ST_alloc;
 
 		for (uint32_t k = tir_path(p, i, path); k-- > 0;)
-			in_lanes |= is_thread(&p->st[path[k]]);
+			in_lanes |= p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_lane;
 		list_accesses(p, i, &l);
 		for (uint32_t k = 0; k < l.n && !in_lanes; k++)
 			if (p->buf[l.at[k].buf].scope == SCOPE_spread)

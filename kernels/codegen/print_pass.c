@@ -53,6 +53,25 @@ use_ix(void *self, ix_id i)
 	ix_reads(u->p->tx, i, use_read, u);
 }
 
+/* (What an instruction only writes is no read: of its place, the index alone.) */
+static void
+use_call(struct use *u, const struct st *s)
+{
+	for (uint32_t k = 0; k < s->n_arg; k++) {
+		const ex_id e = u->p->arg[s->arg0 + k];
+		const struct ex n = *ex_get(u->p->tx, e);
+
+		if (!tir_arg_is(s, k, "wu")) {
+			use_ex(u, e);
+			continue;
+		}
+		u->written[n.tensor] = true;
+		u->read[n.tensor] |= tir_arg_is(s, k, "u");
+		for (uint32_t d = 0; d < ixv_get(u->p->tx, n.at).n; d++)
+			use_ix(u, ixv_get(u->p->tx, n.at).i[d]);
+	}
+}
+
 struct use
 uses(struct program *q, st_id first, st_id end)
 {
@@ -61,12 +80,12 @@ uses(struct program *q, st_id first, st_id end)
 	    .p = p, .read = NEW_ARRAY(q->g.a, bool, p->n_buf), .written = NEW_ARRAY(q->g.a, bool, p->n_buf)};
 
 	for (st_id i = first; i < end; i++) {
-		tir_each(p, &p->st[i], use_ix, use_ex, &u);
+		if (p->st[i].op == ST_call)
+			use_call(&u, &p->st[i]);
+		else
+			tir_each(p, &p->st[i], use_ix, use_ex, &u);
 		if (p->st[i].op == ST_store)
 			u.written[p->st[i].ref] = true;
-		for (uint32_t k = 0; k < p->st[i].n_arg; k++)
-			if (tir_arg_is(&p->st[i], k, "wu"))
-				u.written[ex_get(p->tx, p->arg[p->st[i].arg0 + k])->tensor] = true;
 	}
 	return u;
 }

@@ -129,6 +129,8 @@ print_loop(struct printing *g, st_id i, const char *from, const char *to)
 
 	if (g->d->independent && is_independent(g->p, i, &g->sharing))
 		print_line(g, "%s", g->d->independent);
+	if (g->d->unroll && s->bind == BIND_unroll)
+		print_line(g, "%s", g->d->unroll);
 	print_line(g, "for (%s %s = %s; %s < %s; %s++) {", g->d->index, v, from, v, to, v);
 	g->depth++;
 	print_body(g, i + 1, s->end);

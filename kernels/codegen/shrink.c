@@ -10,6 +10,7 @@
  * from the least that is touched: a min or max of several where the outermost hangs on the loops around, as
  * long as that is proved.  A small buffer of all passes that one pass alone touches is likewise in registers.
  */
+#include "../tir/tiles.h"
 #include "codegen_int.h"
 
 #include <string.h>
@@ -261,6 +262,71 @@ part_sets(const struct tir *p, st_id alloc, struct tir_buf *f)
 	f->dim[k] += MAX_OF((int64_t)LINE_BYTES / stride(f, k), (int64_t)1);
 }
 
+/* ---- banks of shared memory
+ * ----------------------------------------------------------------------------- */
+enum { BANK_BYTES = 4, BANKS = 32, WORD_BYTES = 16 };
+
+/* Does the place hang on the number of a thread among its neighbours, but by another dimension than the last?
+ */
+static bool
+goes_across(const struct tir *p, ixv_id place, axis_id lane)
+{
+	const struct ixv at = ixv_get(p->tx, place);
+	struct tir_tiles t;
+
+	if (!tir_tiles_at(p->tx, place, lane, &t))
+		return false;
+	for (uint32_t k = 0; k < t.n; k++)
+		if (t.digit[k].weight == 1)
+			return t.digit[k].dim + 1 < at.n;
+	return false;
+}
+
+/* Do neighbouring threads store along a column? */
+static bool
+is_stored_across(const struct tir *p, st_id alloc)
+{
+	st_id lane;
+
+	for (st_id i = alloc + 1; i < end_of_body(p, alloc); i++)
+		if (p->st[i].op == ST_store && p->st[i].ref == p->st[alloc].ref &&
+		    threads_around(p, i, &lane) == 1 && goes_across(p, p->st[i].at, p->st[lane].axis))
+			return true;
+	return false;
+}
+
+/* Does a warp's instruction take rows of it, eight at once? */
+static bool
+is_taken_by_rows(const struct tir *p, st_id alloc)
+{
+	for (st_id i = alloc + 1; i < end_of_body(p, alloc); i++) {
+		const struct tensor_row *t = p->st[i].op == ST_call ? tensor_row_of(p->st[i].ref) : NULL;
+
+		for (uint32_t of = 1; t && of < TENSOR_OFS; of++)
+			if (strlen(t->of[of].at) > 1 &&
+			    ex_get(p->tx, p->arg[p->st[i].arg0 + tensor_arg(t, of)])->tensor ==
+				p->st[alloc].ref)
+				return true;
+	}
+	return false;
+}
+
+/* Threads that go along a column meet in few banks where a row has a multiple of all: a word more parts them,
+ * and leaves whole words where they were.  Eight rows lie apart where one has an odd number of words. */
+static void
+part_banks(const struct tir *p, st_id alloc, struct tir_buf *f)
+{
+	const int64_t size = (int64_t)dtype_size(f->type), word = MAX_OF(WORD_BYTES / size, (int64_t)1);
+	int64_t *row = f->rank ? &f->dim[f->rank - 1] : NULL;
+
+	if (f->scope != SCOPE_shared || f->rank < 2)
+		return;
+	if (is_taken_by_rows(p, alloc))
+		*row = (ceil_div(*row, word) | 1) * word;
+	else if (*row * size % ((int64_t)BANK_BYTES * BANKS) == 0 && is_stored_across(p, alloc))
+		*row += word;
+}
+
 /* Of instructions: how long the rows are now. */
 static void
 set_rows(struct tir *out)
@@ -323,6 +389,7 @@ shrink(const struct tir *p, struct tir *out, bool plain)
 		decide(&q, p->st[i].ref);
 		shrink_buf(&q, &out->buf[p->st[i].ref], p->st[i].ref);
 		part_sets(p, i, &out->buf[p->st[i].ref]);
+		part_banks(p, i, &out->buf[p->st[i].ref]);
 	}
 	rebuild(&q, out);
 	return tir_proved(out, &unproved);

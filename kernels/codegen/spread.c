@@ -5,7 +5,11 @@
  *   for i in 0..16                            for l in 0..32 lane
  *     for j in 0..8                             for r in 0..4
  *       store %1[i, j] = relu(%c[i, j])  ->       store %1[8*(r div 2) + (l div 4), 2*(l mod 4) + (r mod 2)]
- * = relu(%c[0, 0, r, l]) */
+ * = relu(%c[0, 0, r, l])
+ *
+ * Of a block of several warps each holds tiles of its own (kernels/tir/tiles.c): the loops stand in one over
+ * warps. */
+#include "../tir/tiles.h"
 #include "codegen_int.h"
 
 #include <string.h>
@@ -14,7 +18,8 @@ enum { LANES = 32, ROWS = 16, COLUMNS = 8, HELD = ROWS * COLUMNS / LANES };
 
 struct spreading {
 	const struct tir *p;
-	bool *is_spread; /* of each buffer */
+	bool *is_spread;         /* of each buffer, */
+	struct tir_tiles *tiles; /* and which warp has a tile of it; n 0: there is one */
 	/* Of the statement that is dealt out: the buffer and its place, and the loops that count rows and
 	 * columns. */
 	buf_id buf;
@@ -25,21 +30,35 @@ struct spreading {
 
 /* ---- which ----------------------------------------------------------------------------------------------
  */
+/* Are a warp's lanes told apart in the pass of the statement? */
 static bool
-is_warp(const struct tir *p)
+has_warps(const struct tir *p, st_id at)
 {
-	for (st_id i = 0; i < p->n_st; i++) {
+	st_id path[TIR_DEPTH];
+	const st_id root = tir_path(p, at, path) ? path[0] : at;
+
+	for (st_id i = root; i < p->st[root].end; i++) {
 		const struct st *s = &p->st[i];
 		int64_t from, to;
 
-		if (s->op == ST_for && s->bind == BIND_warp)
-			return false;
 		if (s->op == ST_for && s->bind == BIND_lane &&
 		    (!ix_is_const(p->tx, s->from, &from) || !ix_is_const(p->tx, s->to, &to) || from != 0 ||
 			to != LANES))
 			return false;
 	}
 	return true;
+}
+
+/* The loop over warps around the statement; ST_NONE. */
+static st_id
+warp_around(const struct tir *p, st_id i)
+{
+	st_id path[TIR_DEPTH];
+
+	for (uint32_t k = tir_path(p, i, path); k-- > 0;)
+		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_warp)
+			return path[k];
+	return ST_NONE;
 }
 
 static bool
@@ -88,9 +107,9 @@ loop_of(const struct tir *p, st_id leaf, ix_id i, int64_t size)
 	for (uint32_t k = tir_path(p, leaf, path); k-- > 0;) {
 		const struct st *s = &p->st[path[k]];
 
-		if (s->op != ST_for || s->end != leaf + 1)
+		if ((s->op != ST_for && s->op != ST_if) || s->end != leaf + 1)
 			return ST_NONE;
-		if (!ix_coef(p->tx, i, s->axis, &coef) || coef != 1)
+		if (s->op == ST_if || !ix_coef(p->tx, i, s->axis, &coef) || coef != 1)
 			continue;
 		const ix_id base = ix_add(p->tx, i, ix_mulc(p->tx, ix_axis(p->tx, s->axis), -1));
 
@@ -126,12 +145,41 @@ find_nest(struct spreading *q, st_id leaf)
 	    !ix_has(p->tx, at.i[at.n - 1], p->st[q->row].axis);
 }
 
+/* Which of the instruction's tiles the place is in. */
+static ixv_id
+tile_of(struct tx *x, ixv_id at)
+{
+	const struct ixv v = ixv_get(x, at);
+	ix_id i[MAX_RANK];
+
+	memcpy(i, v.i, v.n * sizeof(*i));
+	i[v.n - 2] = ix_div(x, v.i[v.n - 2], ROWS);
+	i[v.n - 1] = ix_div(x, v.i[v.n - 1], COLUMNS);
+	return ixv_make(x, v.n, i);
+}
+
+/* Is the place in statement i in a tile of the same warp as all others of the buffer? */
+static bool
+is_of_warp(struct spreading *q, st_id i, buf_id b, ixv_id at, bool first)
+{
+	const st_id warp = warp_around(q->p, i);
+	struct tir_tiles t = {.n = 0};
+
+	if (!has_warps(q->p, i))
+		return false;
+	if (warp != ST_NONE && !tir_tiles_at(q->p->tx, tile_of(q->p->tx, at), q->p->st[warp].axis, &t))
+		return false;
+	if (first)
+		q->tiles[b] = t;
+	return tir_tiles_equal(&t, &q->tiles[b]);
+}
+
 static bool
 may_spread(struct spreading *q, buf_id b)
 {
 	const struct tir *p = q->p;
 	const struct tir_buf *f = &p->buf[b];
-	bool called = false;
+	bool called = false, first = true;
 	struct ex c;
 
 	if (f->scope != SCOPE_spread || f->rank < 2 || f->rank + 2 > MAX_RANK || f->dim[f->rank - 2] % ROWS ||
@@ -140,11 +188,15 @@ may_spread(struct spreading *q, buf_id b)
 	for (st_id i = 0; i < p->n_st; i++) {
 		if (p->st[i].op == ST_alloc || !touches(p, i, i + 1, b, false))
 			continue;
-		if (!is_result(p, &p->st[i], &c)) {
-			if (!find_nest(q, i))
-				return false;
+		const bool is_call = is_result(p, &p->st[i], &c);
+
+		if (!is_call && !find_nest(q, i))
+			return false;
+		if (!is_of_warp(q, i, b, is_call ? c.at : q->at, first))
+			return false;
+		first = false;
+		if (!is_call)
 			continue;
-		}
 		struct ixv at = ixv_get(p->tx, c.at);
 
 		called = true;
@@ -156,20 +208,42 @@ may_spread(struct spreading *q, buf_id b)
 
 /* ---- dealing out ------------------------------------------------------------------------------------------
  */
-/* Element `held` of a lane, of the tile that the place is in. */
-static ixv_id
-place_in(struct tx *x, ixv_id at, ix_id held, ix_id lane)
+/* The number among a block's threads, of statement i. */
+static ix_id
+thread_of(const struct spreading *q, st_id i, const ix_id *to, ix_id lane)
 {
-	struct ixv v = ixv_get(x, at);
+	struct tx *x = q->p->tx;
+	const st_id warp = warp_around(q->p, i);
+	const axis_id a = warp == ST_NONE ? AXIS_NONE : q->p->st[warp].axis;
+
+	if (warp == ST_NONE)
+		return lane;
+	return ix_add(x, lane, ix_mulc(x, to && to[a] != IX_NONE ? to[a] : ix_axis(x, a), LANES));
+}
+
+/* Element `held` of a thread, of the tile that the place is in. */
+static ixv_id
+place_in(const struct spreading *q, buf_id b, ixv_id at, ix_id held, ix_id thread)
+{
+	struct tx *x = q->p->tx;
+	const struct ixv v = ixv_get(x, tir_tiles_own(x, &q->tiles[b], tile_of(x, at)));
 	ix_id i[MAX_RANK];
 
-	for (uint32_t d = 0; d < v.n; d++)
-		i[d] = v.i[d];
-	i[v.n - 2] = ix_div(x, v.i[v.n - 2], ROWS);
-	i[v.n - 1] = ix_div(x, v.i[v.n - 1], COLUMNS);
+	memcpy(i, v.i, v.n * sizeof(*i));
 	i[v.n] = held;
-	i[v.n + 1] = lane;
+	i[v.n + 1] = thread;
 	return ixv_make(x, v.n + 2, i);
+}
+
+/* Of the block that has the buffer. */
+static int64_t
+threads_with(const struct spreading *q, buf_id b)
+{
+	int64_t n = LANES;
+
+	for (uint32_t k = 0; k < q->tiles[b].n; k++)
+		n *= q->tiles[b].digit[k].extent;
+	return n;
 }
 
 struct dealt {
@@ -191,15 +265,21 @@ add_loop(struct tir *out, const char *name, int64_t n, enum tir_bind bind)
 	return ix_axis(out->tx, tir_for(out, name, ix_const(out->tx, 0), ix_const(out->tx, n), bind));
 }
 
-/* The loops of the nest, those over rows and columns over tiles of them; how many are open. */
+/* The loops of the nest, those over rows and columns over tiles of them; how many are open.  (What is asked
+ * between them is asked of each element.) */
 static uint32_t
 add_tiles(const struct spreading *q, struct copying *y, st_id first, st_id leaf)
 {
 	struct tx *x = q->p->tx;
 	struct tx_subst sub = {.to = y->to, .n = y->n_to};
+	uint32_t n_open = 0;
 
 	for (st_id i = first; i < leaf; i++) {
 		const struct st *s = &q->p->st[i];
+
+		if (s->op == ST_if)
+			continue;
+		n_open++;
 		const int64_t size = i == q->row ? ROWS : i == q->column ? COLUMNS : 1;
 		const ix_id from = ix_subst(x, &sub, s->from), to = ix_subst(x, &sub, s->to);
 
@@ -211,11 +291,34 @@ add_tiles(const struct spreading *q, struct copying *y, st_id first, st_id leaf)
 			    add_loop(y->out, fresh_name(y, s->name), ix_get(x, to)->hi / size, BIND_unroll),
 			    size);
 	}
-	return leaf - first;
+	return n_open;
+}
+
+/* What the nest asks of the element, if anything; how many ifs are open. */
+static uint32_t
+add_tests(const struct spreading *q, struct copying *y, st_id first, st_id leaf)
+{
+	struct tx_subst sub = {.to = y->to, .n = y->n_to};
+	struct tir_guard guard[TIR_DEPTH];
+	struct st test = {.op = ST_if};
+	uint32_t n = 0;
+
+	for (st_id i = first; i < leaf; i++)
+		for (uint32_t k = 0; q->p->st[i].op == ST_if && k < q->p->st[i].n_guard && n < TIR_DEPTH;
+		     k++) {
+			guard[n] = q->p->guard[q->p->st[i].guard0 + k];
+			guard[n].i = ix_subst(q->p->tx, &sub, guard[n].i);
+			n++;
+		}
+	if (n == 0)
+		return 0;
+	tir_guards(y->out, &test, n, guard);
+	tir_add(y->out, test);
+	return 1;
 }
 
 static void
-add_element(struct spreading *q, struct copying *y, st_id leaf)
+add_element(struct spreading *q, struct copying *y, st_id first, st_id leaf)
 {
 	struct tx *x = q->p->tx;
 	const struct st *s = &q->p->st[leaf];
@@ -226,17 +329,18 @@ add_element(struct spreading *q, struct copying *y, st_id leaf)
 	const ix_id lane = add_loop(y->out, fresh_name(y, "lane"), LANES, BIND_lane),
 		    held = add_loop(y->out, fresh_name(y, "held"), HELD, BIND_unroll);
 
-	d.place = place_in(x, tile, held, lane);
+	d.place = place_in(q, q->buf, tile, held, thread_of(q, leaf, y->to, lane));
 	*row = ix_add(x, *row, ix_add(x, ix_mulc(x, ix_div(x, held, 2), 8), ix_div(x, lane, 4)));
 	*column = ix_add(x, *column, ix_add(x, ix_mulc(x, ix_mod(x, lane, 4), 2), ix_mod(x, held, 2)));
+	const uint32_t n_tests = add_tests(q, y, first, leaf);
 	const ixv_id at = s->ref == q->buf ? d.place : ixv_subst(x, &sub, s->at);
 
 	sub.load = load_dealt;
 	sub.self = &d;
 	tir_add(y->out,
 	    (struct st){.op = ST_store, .ref = s->ref, .at = at, .value = ex_subst(x, &sub, s->value)});
-	tir_close(y->out);
-	tir_close(y->out);
+	for (uint32_t k = 0; k < n_tests + 2; k++)
+		tir_close(y->out);
 }
 
 static bool
@@ -250,17 +354,18 @@ deal_nest(struct spreading *q, struct tir *out, st_id i)
 	copying_begin(&y, out, q->p, i);
 	uint32_t n_open = add_tiles(q, &y, i, leaf);
 
-	add_element(q, &y, leaf);
+	add_element(q, &y, i, leaf);
 	while (n_open-- > 0)
 		tir_close(out);
 	copying_end(&y);
 	return true;
 }
 
-/* A row length of 0 says that the elements lie so. */
+/* A row of less than nothing says that the elements lie so. */
 static bool
-deal_call(const struct spreading *q, struct tir *out, const struct st *s)
+deal_call(const struct spreading *q, struct tir *out, st_id i)
 {
+	const struct st *s = &q->p->st[i];
 	struct tx *x = q->p->tx;
 	const ix_id zero = ix_const(x, 0);
 	ex_id arg[TENSOR_ARGS];
@@ -269,8 +374,8 @@ deal_call(const struct spreading *q, struct tir *out, const struct st *s)
 	if (!is_result(q->p, s, &c) || !q->is_spread[c.tensor])
 		return false;
 	memcpy(arg, q->p->arg + s->arg0, s->n_arg * sizeof(*arg));
-	arg[0] = ex_load(x, c.type, c.tensor, place_in(x, c.at, zero, zero));
-	arg[1] = ex_whole(x, DT_i64, 0);
+	arg[0] = ex_load(x, c.type, c.tensor, place_in(q, c.tensor, c.at, zero, thread_of(q, i, NULL, zero)));
+	arg[1] = ex_whole(x, DT_i64, -threads_with(q, c.tensor));
 	tir_call(out, (enum intrin)s->ref, s->n_arg, arg);
 	return true;
 }
@@ -279,7 +384,7 @@ static bool
 deal(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	if (p->st[i].op == ST_call)
-		return deal_call(self, out, &p->st[i]);
+		return deal_call(self, out, i);
 	return p->st[i].op == ST_for && deal_nest(self, out, i);
 }
 
@@ -287,9 +392,11 @@ void
 codegen_spread(const struct tir *p, struct tir *out)
 {
 	struct tir was = *p;
-	struct spreading q = {.p = &was, .is_spread = NEW_ARRAY(p->arena, bool, p->n_buf + 1)};
+	struct spreading q = {.p = &was,
+	    .is_spread = NEW_ARRAY(p->arena, bool, p->n_buf + 1),
+	    .tiles = NEW_ARRAY(p->arena, struct tir_tiles, p->n_buf + 1)};
 
-	for (buf_id b = 0; b < p->n_buf && is_warp(p); b++)
+	for (buf_id b = 0; b < p->n_buf; b++)
 		q.is_spread[b] = may_spread(&q, b);
 	tir_rewrite(out, &was, deal, &q);
 	for (buf_id b = 0; b < p->n_buf; b++) {
@@ -299,7 +406,8 @@ codegen_spread(const struct tir *p, struct tir *out)
 			continue;
 		f->dim[f->rank - 2] /= ROWS;
 		f->dim[f->rank - 1] /= COLUMNS;
+		tir_tiles_shrink(&q.tiles[b], f->dim);
 		f->dim[f->rank++] = HELD;
-		f->dim[f->rank++] = LANES;
+		f->dim[f->rank++] = threads_with(&q, b);
 	}
 }

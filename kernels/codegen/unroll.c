@@ -4,6 +4,17 @@
 
 enum { MOST_STATEMENTS = 64 }; /* of one loop, unrolled */
 
+/* Of products in tiles: thousands of lines that say no more than their loops. */
+static bool
+is_of_tiles(const struct tir *p, st_id loop)
+{
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if ((p->buf[b].scope == SCOPE_spread || p->buf[b].scope == SCOPE_shared) &&
+		    touches(p, loop, p->st[loop].end, b, false))
+			return true;
+	return false;
+}
+
 static bool
 may_unroll(const struct tir *p, st_id i)
 {
@@ -16,7 +27,7 @@ may_unroll(const struct tir *p, st_id i)
 	for (st_id k = i + 1; k < s->end; k++)
 		if (p->st[k].op == ST_let)
 			return false;
-	return true;
+	return !is_of_tiles(p, i);
 }
 
 static bool

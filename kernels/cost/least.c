@@ -107,7 +107,7 @@ wino_flops(const struct linear *l, const struct wino_form *f)
 }
 
 /* A generated kernel has a stage of its own for it, which makes all results whoever reads them, unless its
- * sum is short and becomes part of its reader's expression (kernels/fuse/keep.c). */
+ * sum is short and becomes part of its reader's expression (`keep` in kernels/schedule/lower.c). */
 static bool
 makes_all(const struct graph *g, const struct node *n)
 {

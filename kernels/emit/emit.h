@@ -1,50 +1,37 @@
-/* kernels/emit/emit.h: a spec and a schedule become C, by way of the loop program, or CUDA C, for the most
- * part by way of the tile program. */
+/* kernels/emit/emit.h: a spec and a schedule become C, or CUDA C for a GPU, by way of the loop program. */
 #ifndef KORCH_EMIT_H
 #define KORCH_EMIT_H
 
 #include "../artefact/artefact.h"
+#include "../codegen/codegen.h"
 #include "../fuse/fuse.h"
 
-/* What a block's products take of it on a GPU, a step of the pass's range: turns of the loop over the sum,
- * and multiply-adds of the block in all of them, borders included.  0: the pass has no tile. */
-struct tile_work {
-	int64_t turns;
-	double multiply_adds;
-	double slots, bytes; /* what is known without machine code: instructions that a warp issues, about;
-	                        bytes that the block copies to shared memory */
-};
 /* A kernel as text, and what its machine code will be described by. */
 struct kernel_code {
 	struct str text;   /* needs the prelude once per file */
 	size_t head_bytes; /* of the text: the comment that names the schedule */
 	struct descriptor desc;
-	bool tiled[KERNEL_MAX_PASSES];            /* CUDA: a linear stage in tiles */
-	struct tile_work work[KERNEL_MAX_PASSES]; /* CUDA */
-	const char *untiled[KERNEL_MAX_PASSES];   /* CUDA: why the pass's linear stage is not; NULL: it is, or
-	                                             there is none */
+	struct pass_work work[KERNEL_MAX_PASSES]; /* of a GPU */
 };
-/* C for a CPU.  ERR_INFEASIBLE: no kernel, or the schedule does not fit the spec. */
-bool emit_c(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
+/* The kernel that a schedule makes, for a CPU or a GPU as the target says.  Of a GPU, pass I is
+ * `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an array of device pointers in device
+ * memory, `local` has local_bytes for each block of the grid, lo = 0 and hi = range[I] (what a block does,
+ * shared out over any grid in one dimension).  ERR_INFEASIBLE: no kernel, or the schedule does not fit the
+ * spec. */
+bool emit_kernel(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
-/* C by way of the loop program, of any spec: by a trace (kernels/schedule), "" what the rules propose.  No
+/* The same of any spec by a trace (kernels/schedule), "" what the rules propose.  No
  * result lies on an operand.  ERR_INFEASIBLE: a step that is refused, or what codegen_run refuses. */
 bool emit_by_trace(struct arena *a, const struct spec *s, struct str trace, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
 /* The loop program that is printed so: FLAT, behind all passes of kernels/codegen.  Where no trace is given
  * (""), by what the rules propose who hear `chosen`.  ERR_INFEASIBLE: the same, and a choice that no rule can
  * follow: it would be another schedule's kernel. */
-struct tir; /* kernels/tir */
 bool emit_loop_program(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
     const struct target *t, struct tir *out, struct err *e) MUST_CHECK;
-/* The same as CUDA C.  Pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` with launch[I]; buf is an
- * array of device pointers in device memory, `local` has local_bytes for each block of the grid,
- * lo = 0 and hi = range[I] (points, steps or tiles, shared out over any grid in one dimension). */
-bool emit_cuda(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
-    const char *symbol, struct kernel_code *out, struct err *e) MUST_CHECK;
 /* The kernel as a number, how it is started and fed included, its symbol and the head of its text not. */
 uint64_t emit_hash(const struct kernel_code *k);
-/* A space_outcome (kernels/fuse). */
+/* A space_outcome (kernels/fuse): a GPU's kernels, which not every trace has a text for, are told by that. */
 bool emit_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
 /* The text of a kernel, then its passes and sizes as comments: for dumps and golden files. */

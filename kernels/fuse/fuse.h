@@ -1,5 +1,4 @@
-/* kernels/fuse/fuse.h: targets; the space of a spec's schedules; whether loop program or tile program makes
- * its kernel. */
+/* kernels/fuse/fuse.h: targets; the space of a spec's schedules, and what a schedule makes of the spec. */
 #ifndef KORCH_FUSE_H
 #define KORCH_FUSE_H
 
@@ -41,7 +40,8 @@ void target_print(struct strbuf *sb, const struct target *t);
 bool target_read(struct str text, struct target *out, struct err *e) MUST_CHECK;
 
 /* What a schedule makes of the spec, as a number: equal numbers, the same kernel.  False: nothing.
- * kernels/emit has it: emit_outcome(); fuse_outcome() knows the tile program and the trace, and no text. */
+ * kernels/emit has emit_outcome(); fuse_outcome() knows the trace, and no text: of a GPU a few that it lists
+ * have none. */
 typedef bool space_outcome(
     struct arena *tmp, const struct spec *s, struct str schedule, const struct target *t, uint64_t *out);
 bool fuse_outcome(
@@ -54,16 +54,11 @@ bool fuse_outcome(
 void space_list(struct arena *a, const struct spec *s, const struct target *t, uint32_t effort,
     space_outcome *outcome, struct str **schedules, uint32_t *n);
 
-/* Is the schedule "trace=1" one of its space?  Then kernels/emit makes the kernel by way of the loop program:
- * a CPU's all, a GPU's in f32 with sums over whole axes and no product. */
+/* The schedule by the rules' own guess. */
 #define TRACED "trace=1"
-bool fuse_is_traced(const struct spec *s, const struct target *t);
-/* Is the kernel made so?  A CPU's is unless the schedule says trace=0, which is refused then. */
-struct sched;
-bool fuse_by_trace(const struct sched *s, const struct target *t);
-/* What a schedule with trace=1 says to the loop program's rules.  ERR_INFEASIBLE: another knob stands beside
- * it; the loop program makes no such kernel; Winograd's form is asked for and suits no convolution of it.
- * Cheap: it looks at the graph alone, and a rule may still find that it cannot do what is asked for. */
+/* What a schedule says to the loop program's rules.  ERR_INFEASIBLE: a knob that they do not hear; Winograd's
+ * form is asked for and suits no convolution of it.  Cheap: it looks at the graph alone, and a rule may still
+ * find that it cannot do what is asked for. */
 bool fuse_choices(const struct spec *s, struct str schedule, const struct target *t, struct choices *out,
     struct err *e) MUST_CHECK;
 /* What the loop program's rules may know of the device, and the trace and the program, bound, that they make
@@ -74,8 +69,7 @@ struct tir;             /* kernels/tir */
 struct schedule_target fuse_schedule_target(const struct target *t);
 bool fuse_by_rules(const struct tir *nest, const struct choices *chosen, const struct target *t,
     struct strbuf *trace, struct tir *out, struct err *e) MUST_CHECK;
-/* What the schedule makes of the spec on its way to text: the rules' trace and the loop program, or the tile
- * program. */
+/* What the schedule makes of the spec on its way to text: the rules' trace and the loop program. */
 bool fuse_print(struct strbuf *sb, const struct spec *s, struct str schedule, const struct target *t,
     struct err *e) MUST_CHECK;
 /* The one to build with where nothing was measured: the defaults, which space_list() begins with, but where
@@ -98,5 +92,4 @@ bool winograd_suited(const struct spec *s);
 /* May a kernel of it have been made so on the device, by today's space or an earlier one's? */
 bool space_winograd(const struct spec *s, const struct target *t);
 
-/* The tile program is declared in tile.h, for emit only. */
 #endif

@@ -7,7 +7,7 @@ static const struct {
 } rows[PRECISION_COUNT] = {
     [PRECISION_F32] = {"f32", 0},
     [PRECISION_TF32] = {"tf32", 80},
-    [PRECISION_F16] = {"f16", 70},
+    [PRECISION_F16] = {"f16", 75},
     [PRECISION_BF16] = {"bf16", 80},
 };
 

@@ -1,5 +1,5 @@
 /* kernels/fuse/space.c: schedules as text and as numbers, and which ones are worth a try. */
-#include "tile.h"
+#include "sched.h"
 
 static const struct knob_info {
 	const char *name;
@@ -149,11 +149,9 @@ propose_each(struct search *s, const char *const *text, size_t n)
 		propose(s, str_of(text[i]));
 }
 
-/* Where the work is and what kind it is: by the graph; of a GPU's, also by the passes that the default makes.
- */
+/* What kind the work is. */
 struct shape_of_work {
 	bool has_pair, has_linear, has_rows; /* linear primitives, two of them; reductions */
-	bool shares_pass, has_split, has_long_sum;
 };
 
 static void
@@ -167,41 +165,6 @@ look_at_graph(const struct graph *g, struct shape_of_work *w)
 		w->has_linear |= class == CLASS_LINEAR;
 		w->has_rows |= class == CLASS_REDUCE;
 	}
-}
-
-enum { LONG_SUM = 512 };
-static int64_t
-depth_of(const struct stage *s)
-{
-	int64_t depth = 1;
-
-	for (uint32_t k = s->n_par; k < s->n_par + s->n_red; k++)
-		depth *= s->axis[k].extent;
-	return depth;
-}
-
-/* false: the default makes nothing. */
-static bool
-look_at_passes(struct search *s, struct shape_of_work *w)
-{
-	struct arena tmp = {0};
-	struct sched sched;
-	struct tile_prog p;
-	struct err e;
-
-	if (!sched_read(STR(""), &sched, &e) || !tile_make(&tmp, s->spec, &sched, s->target, &p, &e)) {
-		arena_fini(&tmp);
-		return false;
-	}
-	for (uint32_t q = 0; q < p.n_passes; q++) {
-		w->has_split |= p.pass[q].n_call > 0;
-		w->shares_pass |= p.pass[q].n_row > 1;
-	}
-	for (uint32_t i = 0; i < p.n_stages; i++)
-		w->has_long_sum |= p.stages[i].adds_parts ||
-		    (p.stages[i].kind == STAGE_LINEAR && depth_of(&p.stages[i]) >= LONG_SUM);
-	arena_fini(&tmp);
-	return true;
 }
 
 static struct str
@@ -219,7 +182,7 @@ library_schedule(struct arena *a, const struct target *t, enum library l, uint32
 	return sb_str(&sb);
 }
 
-/* Calls of the libraries that are there and can compute it: no tile program, nothing to compare. */
+/* Calls of the libraries that are there and can compute it: nothing to compare. */
 static void
 propose_libraries(struct search *s)
 {
@@ -242,41 +205,21 @@ propose_libraries(struct search *s)
 }
 
 static void
-propose_cuda(struct search *s, const struct shape_of_work *w)
+propose_gpu(struct search *s, const struct shape_of_work *w)
 {
-	static const char *const tiled[] = {"tm=8 tn=8", "tm=2 tn=2", "tk=32", "tm=8 tn=8 tk=8", "tm=4 tn=2",
-	    "tm=2 tn=4", "stages=1", "stages=3", "async=0", "tm=8 tn=4", "tm=1 tn=2", "stages=4", "tm=0"};
-	static const char *const vectors[] = {"vector=4", "vector=2", "vector=8", "threads=256 vector=4"};
-	static const char *const rows[] = {"persist=1", "threads=64 persist=1", "threads=256 persist=1"};
-	static const char *const any[] = {
-	    "threads=64", "threads=256", "threads=128", "threads=512", "team=1", "team=0", "threads=32"};
-	static const char *const plain[] = {
-	    "inline_flops=24", "unroll_red=9", "unroll_red=49", "inline_flops=0"};
-	static const char *const parts[] = {"splitk=4", "splitk=1", "splitk=16"};
-	static const char *const swept[] = {"online=64", "online=128", "online=32"};
+	static const char *const products[] = {"splitk=1 trace=1", "splitk=4 trace=1", "tm=8 tn=8 trace=1",
+	    "tm=8 tn=4 trace=1", "tm=4 tn=4 trace=1", "tk=32 trace=1", "tm=2 tn=2 trace=1", "tk=8 trace=1",
+	    "splitk=16 trace=1"};
+	static const char *const points[] = {"vector=4 trace=1", "vector=2 trace=1", "vector=8 trace=1",
+	    "threads=256 vector=4 trace=1", "threads=64 trace=1", "threads=256 trace=1"};
 
-	propose(s, STR(""));
-	if (fuse_is_traced(s->spec, s->target))
-		propose(s, STR(TRACED));
+	propose(s, STR(TRACED));
 	if (w->has_linear && s->target->precision != PRECISION_F32)
-		propose(s, STR("exact=1")); /* where rounding is beyond what the task allows */
-	if (w->has_pair && w->has_rows)
-		propose_each(s, swept, COUNT_OF(swept));
-	if (w->has_long_sum)
-		propose_each(s, parts, COUNT_OF(parts));
+		propose(s, STR("exact=1 trace=1")); /* where rounding is beyond what the task allows */
 	propose_libraries(s);
 	if (w->has_linear)
-		propose_each(s, tiled, COUNT_OF(tiled));
-	if (!w->has_linear)
-		propose_each(s, vectors, COUNT_OF(vectors));
-	if (w->has_rows && !w->has_linear)
-		propose_each(s, rows, COUNT_OF(rows));
-	if (w->has_linear && w->shares_pass)
-		propose(s, STR("apart=0"));
-	propose_each(s, any, COUNT_OF(any));
-	propose_each(s, plain, COUNT_OF(plain));
-	for (uint32_t i = 0; w->has_split && i < 2; i++)
-		propose(s, i ? STR("split=32") : STR("split=0"));
+		propose_each(s, products, COUNT_OF(products));
+	propose_each(s, points, COUNT_OF(points));
 }
 
 static bool
@@ -306,8 +249,6 @@ space_guess(struct arena *a, const struct spec *s, const struct target *t)
 {
 	const long long edge = (long long)winograd_edge(s, t);
 
-	if (t->is_cuda)
-		return STR("");
 	return edge ? str_of(arena_printf(a, "wino=%lld " TRACED, edge)) : STR(TRACED);
 }
 
@@ -379,9 +320,8 @@ propose_choices(struct search *s, const struct shape_of_work *w)
 		propose_each(s, rows, COUNT_OF(rows));
 }
 
-/* Of a CPU. */
 static void
-propose_loops(struct search *s, const struct shape_of_work *w)
+propose_cpu(struct search *s, const struct shape_of_work *w)
 {
 	const int field = s->target->n_vregs / 4;
 	const bool has_windows = has_own_windows(s->spec);
@@ -404,8 +344,8 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 {
 	struct search search = {.a = a,
 	    .spec = s,
-	    .target = t,
 	    .outcome = outcome,
+	    .target = t,
 	    .most = effort + (t->precision != PRECISION_F32)};
 	struct shape_of_work w;
 	uint32_t room = search.most;
@@ -415,10 +355,7 @@ space_list(struct arena *a, const struct spec *s, const struct target *t, uint32
 	search.list = NEW_ARRAY(a, struct str, room);
 	search.seen = NEW_ARRAY(a, uint64_t, room);
 	look_at_graph(&s->g, &w);
-	if (!t->is_cuda)
-		propose_loops(&search, &w);
-	else if (look_at_passes(&search, &w))
-		propose_cuda(&search, &w);
+	(t->is_cuda ? propose_gpu : propose_cpu)(&search, &w);
 	*schedules = search.list;
 	*n = search.n;
 }

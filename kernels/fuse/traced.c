@@ -1,51 +1,10 @@
-/* kernels/fuse/traced.c: which kernels the loop program makes (kernels/schedule), beside the tile program: of
- * a CPU all, of a GPU some. */
-#include "tile.h"
+/* kernels/fuse/traced.c: what a schedule says to the rules of the loop program (kernels/schedule), and what
+ * these may know of the device. */
+#include "sched.h"
 
 #include "../schedule/schedule.h"
 
-static bool
-is_row_sum(enum prim p)
-{
-	return p == PRIM_sum || p == PRIM_rmax || p == PRIM_rmin || p == PRIM_prod;
-}
-
-static bool
-is_f32(const struct spec *s)
-{
-	for (uint32_t i = 0; i < s->g.n_tensors; i++)
-		if (graph_tensor(&s->g, (tensor_id){i})->type != DT_f32)
-			return false;
-	return true;
-}
-
-/* Sums over whole axes: of a GPU's kernels what alone issues fewer instructions throughout. */
-static bool
-is_taken_on_gpu(const struct spec *s)
-{
-	bool any = false;
-
-	for (uint32_t i = 0; i < s->g.n_nodes; i++) {
-		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
-			return false;
-		any |= is_row_sum(s->g.nodes[i].prim);
-	}
-	return any && is_f32(s);
-}
-
-bool
-fuse_is_traced(const struct spec *s, const struct target *t)
-{
-	return !t->is_cuda || is_taken_on_gpu(s);
-}
-
-bool
-fuse_by_trace(const struct sched *s, const struct target *t)
-{
-	return !t->is_cuda || sched_get(s, KNOB_trace, 0) > 0;
-}
-
-/* ---- what stands beside trace=1 ------------------------------------------------------------------------ */
+/* ---- what rules hear ------------------------------------------------------------------------ */
 static const enum knob heard[] = {
 #define CHOICE(KNOB, WORDS) KNOB_##KNOB,
 #include "../schedule/choice.def"
@@ -71,7 +30,7 @@ refuse_knob(int k, struct err *e)
 	for (size_t i = 0; i < COUNT_OF(heard); i++)
 		sb_addf(&sb, "%s%s", i ? ", " : "", knob_name((int)heard[i]));
 	(void)err_set(
-	    e, ERR_INFEASIBLE, "schedule: beside trace=1 may stand %s: leave out %s", sb.p, knob_name(k));
+	    e, ERR_INFEASIBLE, "schedule: the loop program hears %s: leave out %s", sb.p, knob_name(k));
 	arena_fini(&tmp);
 	return false;
 }
@@ -87,14 +46,6 @@ fuse_choices(
 	for (int k = 0; k < KNOB_COUNT; k++)
 		if (sched.v[k] != INT64_MIN && !is_heard(k))
 			return refuse_knob(k, e);
-	if (sched_get(&sched, KNOB_trace, 1) == 0)
-		return err_set(e, ERR_INFEASIBLE,
-		    "schedule: trace=0 is for GPUs: all of a CPU's kernels are made by way of the loop "
-		    "program");
-	if (!fuse_is_traced(s, t))
-		return err_set(e, ERR_INFEASIBLE,
-		    "schedule: trace=1 is on a GPU for what has no product, but sums over whole axes, in "
-		    "f32");
 	*out = (struct choices){
 #define CHOICE(KNOB, WORDS) .KNOB = sched_get(&sched, KNOB_##KNOB, 0),
 #include "../schedule/choice.def"
@@ -111,6 +62,23 @@ fuse_choices(
 /* Bytes: half of what a block may have without asking. */
 enum { POINT_THREADS = 128, WARP = 32, SHARED_MOST = 40 << 10 };
 
+/* What products of f32 are made by where the target's precision allows factors to be rounded. */
+static enum intrin
+rounded_mma(const struct target *t)
+{
+	static const struct {
+		enum precision precision;
+		int sm; /* and later ones */
+		enum intrin by;
+	} rows[] = {{PRECISION_F16, 80, INTRIN_mma_f16}, {PRECISION_F16, 75, INTRIN_mma_f16_k8},
+	    {PRECISION_BF16, 80, INTRIN_mma_bf16}, {PRECISION_TF32, 80, INTRIN_mma_tf32}};
+
+	for (size_t k = 0; k < COUNT_OF(rows); k++)
+		if (rows[k].precision == t->precision && t->sm >= rows[k].sm)
+			return rows[k].by;
+	return INTRIN_COUNT;
+}
+
 struct schedule_target
 fuse_schedule_target(const struct target *t)
 {
@@ -118,6 +86,7 @@ fuse_schedule_target(const struct target *t)
 		return (struct schedule_target){.threads = POINT_THREADS,
 		    .warp = WARP,
 		    .has_mma = t->sm >= 80,
+		    .rounded_mma = rounded_mma(t),
 		    .shared_bytes = SHARED_MOST};
 	return (struct schedule_target){
 	    .lanes = t->simd_bytes / (int)sizeof(float), .n_vregs = t->n_vregs, .l1_bytes = t->l1_bytes};
@@ -157,17 +126,8 @@ fuse_print(
     struct strbuf *sb, const struct spec *s, struct str schedule, const struct target *t, struct err *e)
 {
 	struct arena tmp = {0};
-	struct sched sched;
-	struct tile_prog *p = NEW(&tmp, struct tile_prog);
-	bool ok = sched_read(schedule, &sched, e);
+	bool ok = print_loops(&tmp, sb, s, schedule, t, e);
 
-	if (ok && fuse_by_trace(&sched, t)) {
-		ok = print_loops(&tmp, sb, s, schedule, t, e);
-	} else if (ok) {
-		ok = tile_make(&tmp, s, &sched, t, p, e);
-		if (ok)
-			tile_print(sb, p);
-	}
 	arena_fini(&tmp);
 	return ok;
 }

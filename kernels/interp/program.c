@@ -192,7 +192,7 @@ run_apart(struct run_state *r, struct thread *t, st_id i)
 
 	for (int64_t k = 0; k < n && !r->failed; k++) {
 		t->axis[s->axis] = from + order[k];
-		t->who = who_new(r, before, loop, order[k], false);
+		t->who = who_new(r, before, loop, order[k], 0);
 		run_range(r, &one, i + 1, s->end);
 	}
 	t->who = before;
@@ -224,11 +224,12 @@ run_threads(struct run_state *r, struct team *team, st_id i)
 	for (uint32_t k = 0; k < team->n; k++)
 		for (int64_t v = 0; v < n; v++) {
 			struct thread *c = thread_like(r, team->t[k]);
-			bool nested = r->who[c->who].is_thread;
+			bool nested = r->who[c->who].n_threads > 0;
 
 			c->axis[s->axis] = from + v;
 			c->number = c->number * (uint32_t)n + (uint32_t)v;
-			c->who = who_new(r, nested ? r->who[c->who].up : c->who, 0, c->number, true);
+			c->n_threads = MAX_OF(c->n_threads, 1u) * (uint32_t)n;
+			c->who = who_new(r, nested ? r->who[c->who].up : c->who, 0, c->number, c->n_threads);
 			all.t[all.n++] = c;
 		}
 	all.whole = team->n == team->whole ? all.n : team->whole * (uint32_t)n;
@@ -426,8 +427,8 @@ program_run(struct arena *a, const struct tir *p, const void *const *operands, v
 	t.axis = NEW_ARRAY(a, int64_t, tx_n_axes(p->tx) + 1);
 	t.var = NEW_ARRAY(a, union val, p->n_var + 2 * TIR_OUTS);
 	t.mem = NEW_ARRAY(a, struct memory *, p->n_buf + 1);
-	who_new(&r, 0, 0, 0, false); /* NOBODY */
-	t.who = who_new(&r, NOBODY, 0, 0, false);
+	who_new(&r, 0, 0, 0, 0); /* NOBODY */
+	t.who = who_new(&r, NOBODY, 0, 0, 0);
 	make_buffers(&r, &t, operands);
 	for (st_id i = 0; i < p->n_st && !r.failed; i = p->st[i].end) {
 		run_range(&r, &one, i, p->st[i].end);

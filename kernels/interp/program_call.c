@@ -34,6 +34,16 @@ run_turn(struct run_state *r, struct thread *t, const ex_id *arg)
 			store_element(r, t, to.buf, to.i + j * column + i, v[i][j]);
 }
 
+/* A word of several elements. */
+static void
+run_move(struct run_state *r, struct thread *t, int64_t bytes, const ex_id *arg)
+{
+	struct place to = place_at(r, t, arg[0]), from = place_at(r, t, arg[1]);
+
+	for (int64_t i = 0; i < bytes / (int64_t)dtype_size(r->p->buf[to.buf].type); i++)
+		store_element(r, t, to.buf, to.i + i, load_element(r, t, from.buf, from.i + i));
+}
+
 /* In the order of the lanes. */
 static void
 run_fold(struct run_state *r, struct thread *t, enum comb comb, const ex_id *arg)
@@ -126,6 +136,8 @@ run_call(struct run_state *r, struct thread *t, const struct st *s)
 		start_tensor(r, t, row, arg);
 	else if (s->ref == INTRIN_turn)
 		run_turn(r, t, arg);
+	else if (intrin_moves(s->ref))
+		run_move(r, t, intrin_moves(s->ref), arg);
 	else if (intrin_info[s->ref].comb != COMB_NONE)
 		run_fold(r, t, intrin_info[s->ref].comb, arg);
 }

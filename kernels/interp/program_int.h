@@ -11,7 +11,7 @@
 struct who {
 	uint32_t up, depth;
 	uint32_t loop, iteration;
-	bool is_thread; /* of a block: ordered by barriers alone */
+	uint32_t n_threads; /* of a block, so many: ordered by barriers alone; 0: no thread */
 };
 /* An access: by whom, and how many barriers there had been. */
 struct stamp {
@@ -26,10 +26,10 @@ struct memory { /* of a buffer, while it is there */
 	bool is_const;
 };
 struct thread {
-	int64_t *axis;       /* values, by axis */
-	union val *var;      /* by number; four more for a join */
-	struct memory **mem; /* by buffer; NULL: not allocated */
-	uint32_t who, number;
+	int64_t *axis;                   /* values, by axis */
+	union val *var;                  /* by number; four more for a join */
+	struct memory **mem;             /* by buffer; NULL: not allocated */
+	uint32_t who, number, n_threads; /* which of a block's, of how many */
 };
 struct team { /* threads that run a statement together */
 	struct thread **t;
@@ -71,7 +71,7 @@ union val val_rounded(enum dtype t, union val v); /* as a buffer of the type wou
 /* program_call.c: what an instruction of intrin.def does. */
 void run_call(struct run_state *r, struct thread *t, const struct st *s);
 /* program_race.c */
-uint32_t who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, bool is_thread);
+uint32_t who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, uint32_t n_threads);
 void check_read(struct run_state *r, const struct thread *t, struct memory *m, buf_id b, int64_t at);
 void check_write(struct run_state *r, const struct thread *t, struct memory *m, buf_id b, int64_t at);
 

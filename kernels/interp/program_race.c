@@ -2,15 +2,24 @@
 #include "program_int.h"
 
 uint32_t
-who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, bool is_thread)
+who_new(struct run_state *r, uint32_t up, uint32_t loop, uint32_t iteration, uint32_t n_threads)
 {
 	GROW(r->a, r->who, r->n_who, r->cap_who);
 	r->who[r->n_who] = (struct who){.up = up,
 	    .depth = r->n_who ? r->who[up].depth + 1 : 0,
 	    .loop = loop,
 	    .iteration = iteration,
-	    .is_thread = is_thread};
+	    .n_threads = n_threads};
 	return r->n_who++;
+}
+
+/* Are they other threads?  A warp together is each of its threads. */
+static bool
+are_apart(const struct who *x, const struct who *y)
+{
+	const uint32_t least = MIN_OF(x->n_threads, y->n_threads);
+
+	return x->iteration / (x->n_threads / least) != y->iteration / (y->n_threads / least);
 }
 
 /* Are the two unordered?  They part below the node that both are under.  What a block does outside of its
@@ -38,9 +47,9 @@ meets(const struct run_state *r, buf_id buf, struct stamp a, struct stamp b)
 	const struct who *x = &r->who[below_p ? below_p : below_q], *y = &r->who[below_q ? below_q : below_p];
 
 	if (x == y) /* one is around the other: in order, but for a block's threads */
-		return (below_p || below_q) && x->is_thread && a.epoch == b.epoch && !own;
-	if (x->is_thread && y->is_thread)
-		return x->iteration != y->iteration && a.epoch == b.epoch;
+		return (below_p || below_q) && x->n_threads && a.epoch == b.epoch && !own;
+	if (x->n_threads && y->n_threads)
+		return are_apart(x, y) && a.epoch == b.epoch;
 	return x->loop == y->loop && x->iteration != y->iteration;
 }
 

@@ -1,8 +1,7 @@
 /* kernels/predict/first.c: see first.h. */
 #include "first.h"
 
-#include "../fuse/fuse.h"
-#include "../fuse/tile.h"
+#include "../fuse/sched.h"
 
 #include <math.h>
 
@@ -10,7 +9,7 @@
  * on the other (tests/bench/RESULTS.md). */
 static const double of_one_form = 0.05, of_two_forms = 0.15;
 
-enum form { FORM_LOOPS, FORM_LIBRARY, FORM_WINOGRAD, FORM_SWEEP };
+enum form { FORM_LOOPS, FORM_LIBRARY, FORM_WINOGRAD };
 
 static enum form
 form_of(struct str schedule)
@@ -18,7 +17,7 @@ form_of(struct str schedule)
 	static const struct {
 		enum knob knob;
 		enum form form;
-	} said[] = {{KNOB_lib, FORM_LIBRARY}, {KNOB_wino, FORM_WINOGRAD}, {KNOB_online, FORM_SWEEP}};
+	} said[] = {{KNOB_lib, FORM_LIBRARY}, {KNOB_wino, FORM_WINOGRAD}};
 	struct sched s;
 	struct err none = {0};
 

@@ -1,5 +1,5 @@
 /* kernels/predict/program.h: a lowered kernel as leaves with their loops: all that the predictor sees of what
- * lowering made: the loop program, or a GPU's tile program. */
+ * lowering made: the loop program. */
 #ifndef KORCH_PREDICT_PROGRAM_H
 #define KORCH_PREDICT_PROGRAM_H
 
@@ -57,7 +57,7 @@ struct program_leaf {
 	double exps, divs;                 /* ... each element's at least, in the generator's text */
 	struct leaf_loop loop[LEAF_LOOPS]; /* outermost first */
 	uint32_t n_loops;
-	struct leaf_access access[LEAF_ACCESSES]; /* of a tile program, the write first */
+	struct leaf_access access[LEAF_ACCESSES]; /* as they come */
 	uint32_t n_accesses;                      /* what stays in registers is none */
 };
 /* Leaves in pre-order: passes as they run, in each what a call makes, then what a step makes. */

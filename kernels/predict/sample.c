@@ -1,7 +1,7 @@
 /* kernels/predict/sample.c: a kernel as numbers, and the same at a fixed length. */
 #include "leaf.h"
 
-#include "../fuse/tile.h"
+#include "../fuse/sched.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,11 +18,10 @@ add_knobs(const struct sched *s, float x[WAY_FEATURES])
 	    {WAY_mr, KNOB_mr, false},
 	    {WAY_nv, KNOB_nv, false},
 	    {WAY_wino, KNOB_wino, false},
-	    {WAY_online, KNOB_online, true},
-	    {WAY_split, KNOB_split, true},
 	    {WAY_field, KNOB_field, false},
 	};
 
+	x[WAY_online] = x[WAY_split] = -1; /* of rows of before: no schedule says it any more */
 	for (size_t i = 0; i < COUNT_OF(all); i++) {
 		double v = (double)sched_get(s, all[i].knob, -1);
 

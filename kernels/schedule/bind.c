@@ -1,5 +1,6 @@
 /* kernels/schedule/bind.c: bind LOOP HOW.  A loop whose iterations may run at the same time stores in each
  * what no other touches: by the place of what is stored, or because the buffer is its own. */
+#include "../tir/tiles.h"
 #include "step_int.h"
 
 enum { BIND_MOST = 64 }; /* lanes of a vector, copies of an unrolled body */
@@ -20,102 +21,6 @@ is_own(const struct bind *t, buf_id b)
 		if (t->p->st[i].op == ST_alloc && t->p->st[i].ref == b)
 			return true;
 	return false;
-}
-
-/* Is `lo` of the next iteration above `hi` of this one? */
-static bool
-next_is_above(const struct bind *t, ix_id lo, ix_id hi)
-{
-	struct tx *x = t->p->tx;
-	const struct st *l = &t->p->st[t->loop];
-	ix_id next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
-	struct tx_subst sub = {.to = to, .n = l->axis + 1};
-
-	for (axis_id a = 0; a < l->axis; a++)
-		to[a] = IX_NONE;
-	to[l->axis] = ix_addc(x, ix_axis(x, l->axis), 1);
-	next = ix_subst(x, &sub, lo);
-	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
-}
-
-/* Does i only rise from one iteration to the next, all loops inside run through? */
-static bool
-rises(const struct bind *t, st_id instance, ix_id i)
-{
-	ix_id lo, hi;
-	bool exact;
-
-	tir_region(t->p, t->loop, instance, i, &lo, &hi, &exact);
-	return next_is_above(t, lo, hi);
-}
-
-/* The terms of i that hang on the loop, from 0 on. */
-static ix_id
-part_of_loop(const struct bind *t, ix_id i)
-{
-	struct tx *x = t->p->tx;
-	const axis_id a = t->p->st[t->loop].axis;
-	const struct ix n = *ix_get(x, i);
-	ix_id part = ix_has(x, i, a) && n.kind != IX_LIN ? i : ix_const(x, 0);
-
-	for (uint32_t k = 0; k < n.n_terms; k++)
-		if (ix_has(x, n.terms[k].atom, a))
-			part = ix_add(x, part, ix_mulc(x, n.terms[k].atom, n.terms[k].coef));
-	return ix_addc(x, part, -ix_get(x, part)->lo);
-}
-
-/* Does each iteration make tiles of one size, side by side, whose numbers as digits of one only rise?  So do
- * two loops over tiles that have become one. */
-static bool
-tiles_rise(const struct bind *t, st_id instance)
-{
-	const struct st *s = &t->p->st[instance];
-	const struct tir_block *b = &t->p->blk[s->ref];
-	struct ixv at = ixv_get(t->p->tx, s->at);
-	struct tx *x = t->p->tx;
-	ix_id flat = ix_const(x, 0);
-
-	for (uint32_t k = 0; k < b->n_iter; k++) {
-		ix_id lo, hi, tile;
-		int64_t last, rest;
-		bool exact;
-
-		if (t->p->iter[b->iter0 + k].kind != ITER_SPACE)
-			continue;
-		tir_region(t->p, t->loop, instance, at.i[k], &lo, &hi, &exact);
-		if (!ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &last) ||
-		    !ix_is_const(x, ix_mod(x, lo, last + 1), &rest) || rest != 0)
-			return false;
-		tile = part_of_loop(t, ix_div(x, lo, last + 1));
-		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, tile)->hi + 1), tile);
-	}
-	return next_is_above(t, flat, flat);
-}
-
-/* Each point of the result by one iteration: one of its indices, or some in a row as digits of one, only
- * rise. */
-static bool
-is_disjoint(const struct bind *t, st_id instance)
-{
-	const struct st *s = &t->p->st[instance];
-	const struct tir_block *b = &t->p->blk[s->ref];
-	struct ixv at = ixv_get(t->p->tx, s->at);
-	struct tx *x = t->p->tx;
-
-	for (uint32_t first = 0; first < b->n_iter; first++) {
-		ix_id flat = ix_const(x, 0);
-
-		for (uint32_t k = first; k < b->n_iter; k++) {
-			const struct tir_iter *it = &t->p->iter[b->iter0 + k];
-
-			if (it->kind != ITER_SPACE)
-				continue;
-			flat = ix_add(x, ix_mulc(x, flat, tx_axis_get(x, it->id)->hi + 1), at.i[k]);
-			if (rises(t, instance, flat))
-				return true;
-		}
-	}
-	return tiles_rise(t, instance);
 }
 
 static bool
@@ -164,63 +69,66 @@ is_passed_on(const struct bind *t, st_id instance, buf_id buf)
 	return false;
 }
 
-/* What an iteration stores and reads of a buffer, a dimension: an interval, the same for all that do. */
+/* What an iteration stores and reads of a buffer: an interval of some dimensions in a row, as digits of one
+ * number; the same for all that do. */
 struct slice {
 	const struct bind *t;
-	bool known, same[MAX_RANK];
-	ix_id lo[MAX_RANK], hi[MAX_RANK];
+	buf_id buf;
+	uint32_t first, last;
+	bool known, same;
+	ix_id lo, hi;
 };
 
 static void
 add_to_slice(struct slice *l, st_id instance, ixv_id where)
 {
-	struct ixv at = ixv_get(l->t->p->tx, where);
+	struct tx *x = l->t->p->tx;
+	const struct ixv at = ixv_get(x, where);
+	ix_id number = ix_const(x, 0), lo, hi;
 
-	for (uint32_t d = 0; d < at.n; d++) {
-		ix_id lo, hi;
-
-		instance_region(l->t->p, l->t->loop, instance, at.i[d], &lo, &hi);
-		l->same[d] = !l->known || (l->same[d] && l->lo[d] == lo && l->hi[d] == hi);
-		l->lo[d] = lo;
-		l->hi[d] = hi;
-	}
+	for (uint32_t d = l->first; d <= l->last; d++)
+		number = ix_add(x, ix_mulc(x, number, l->t->p->buf[l->buf].dim[d]), at.i[d]);
+	instance_region(l->t->p, l->t->loop, instance, number, &lo, &hi);
+	l->same = !l->known || (l->same && l->lo == lo && l->hi == hi);
+	l->lo = lo;
+	l->hi = hi;
 	l->known = true;
 }
 
-/* Does each iteration store and read a part of the buffer that no other touches?  By one dimension, or some
- * in a row as digits of one. */
 static bool
-is_sliced(const struct bind *t, buf_id buf)
+is_slice(struct slice *l)
 {
-	struct tx *x = t->p->tx;
-	struct slice l = {.t = t};
+	const struct tir *p = l->t->p;
 	int64_t coef, width;
 
-	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
-		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
+	for (st_id i = l->t->loop + 1; i < p->st[l->t->loop].end; i++) {
+		const struct tir_block *b = &p->blk[p->st[i].ref];
 		ixv_id *at;
 		uint32_t n;
 
-		if (t->p->st[i].op != ST_block)
+		if (p->st[i].op != ST_block)
 			continue;
 		for (uint32_t o = 0; o < b->n_out; o++)
-			if (b->out[o] == buf)
-				add_to_slice(&l, i, b->at[o]);
-		at = blk_places_read(t->p, b, buf, &n);
+			if (b->out[o] == l->buf)
+				add_to_slice(l, i, b->at[o]);
+		at = blk_places_read(p, b, l->buf, &n);
 		for (uint32_t k = 0; k < n; k++)
-			add_to_slice(&l, i, at[k]);
+			add_to_slice(l, i, at[k]);
 	}
-	for (int first = 0; first < t->p->buf[buf].rank; first++) {
-		ix_id lo = ix_const(x, 0), hi = lo;
+	return l->same && ix_coef(p->tx, l->lo, p->st[l->t->loop].axis, &coef) &&
+	    ix_is_const(p->tx, ix_add(p->tx, l->hi, ix_mulc(p->tx, l->lo, -1)), &width) && coef > width;
+}
 
-		for (int d = first; d < t->p->buf[buf].rank && l.same[d]; d++) {
-			lo = ix_add(x, ix_mulc(x, lo, t->p->buf[buf].dim[d]), l.lo[d]);
-			hi = ix_add(x, ix_mulc(x, hi, t->p->buf[buf].dim[d]), l.hi[d]);
-			if (ix_coef(x, lo, t->p->st[t->loop].axis, &coef) &&
-			    ix_is_const(x, ix_add(x, hi, ix_mulc(x, lo, -1)), &width) && coef > width)
+/* Does each iteration store and read a part of the buffer that no other touches? */
+static bool
+is_sliced(const struct bind *t, buf_id buf)
+{
+	const uint32_t n = (uint32_t)t->p->buf[buf].rank;
+
+	for (uint32_t first = 0; first < n; first++)
+		for (uint32_t last = first; last < n; last++)
+			if (is_slice(&(struct slice){.t = t, .buf = buf, .first = first, .last = last}))
 				return true;
-		}
-	}
 	return false;
 }
 
@@ -314,7 +222,7 @@ instance_holds(const struct bind *t, st_id i)
 		if (is_passed_on(t, i, b->out[o]) && !is_sliced(t, b->out[o]))
 			return refuse(
 			    t->e, t->s, "buffer", "iterations share a buffer that is stored and read in it");
-		if (!is_injective(t->p, b, o) || !is_disjoint(t, i))
+		if (!is_injective(t->p, b, o) || !loop_is_disjoint(t->p, t->loop, i))
 			return refuse(t->e, t->s, "disjoint", "two iterations may store at one place");
 	}
 	return true;
@@ -324,7 +232,6 @@ bool
 loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct step *s, struct err *e)
 {
 	struct bind t = {.p = p, .s = s, .loop = loop, .how = bind, .e = e};
-
 	int64_t from, extent;
 
 	if (bind == BIND_serial || bind == BIND_unroll || bind >= BIND_pipeline ||

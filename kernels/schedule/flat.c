@@ -1,19 +1,116 @@
 /* kernels/schedule/flat.c: blocks' bindings and guards put in, by one substitution: NEST becomes FLAT.  What
  * a reduction starts from is stored before the outermost loop that counts its elements, over the result's
  * points below that loop; where guards forbid it, at its first element.
- * A nest bound `call` becomes its instruction; its reduction starts before it. */
+ * A nest bound `call` becomes its instruction; its reduction starts before it.
+ *
+ * On a GPU an iterator of a window with a border may be a digit of a thread's number.  What is read there has
+ * it by a name, given at the begin of the thread's body: put into an index, digits become one number again,
+ * of which the border's guard says nothing. */
 #include "../tir/tensor.h"
-#include "schedule.h"
+#include "step_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+struct digit {
+	ix_id from; /* over loops of blocks and threads */
+	axis_id axis;
+	st_id lane; /* the loop over threads that begins with it */
+};
 struct flat {
 	const struct tir *p;
-	ix_id *to; /* of all axes: iterators, while a block is put in */
+	struct digit *digit;
+	uint32_t n_digit, cap_digit;
+	st_id lane;     /* of the instance that is put in, where it has digits; ST_NONE */
+	ix_id *to;      /* of all axes: iterators, while a block is put in */
+	ix_id *to_read; /* the same in its values */
 	uint32_t n_to;
 	uint32_t n_starts;
 };
+
+/* ---- digits ------------------------------------------------------------------------------------------- */
+/* The innermost loop over threads around an instance of a window with a border; ST_NONE: it is none, or over
+ * what a block has, of which is kept what indices by loops say. */
+static st_id
+lane_of_window(const struct tir *p, st_id instance)
+{
+	const struct tir_block *b = &p->blk[p->st[instance].ref];
+	st_id path[TIR_DEPTH];
+
+	if (b->comb == COMB_NONE || ex_get(p->tx, b->value[0])->kind != EX_GUARD || blk_reads_local(p, b))
+		return ST_NONE;
+	for (uint32_t k = tir_path(p, instance, path); k-- > 0;)
+		if (p->st[path[k]].op == ST_for && p->st[path[k]].bind == BIND_lane)
+			return path[k];
+	return ST_NONE;
+}
+
+static bool
+divides(const struct tx *x, ix_id i)
+{
+	const struct ix *n = ix_get(x, i);
+	bool any = n->kind == IX_DIV || n->kind == IX_MOD;
+
+	for (uint32_t k = 0; k < n->n_terms && !any; k++)
+		any = divides(x, n->terms[k].atom);
+	return any;
+}
+
+/* Is it a digit of what loops up to the one over threads count? */
+static bool
+is_digit(const struct flat *f, ix_id i)
+{
+	if (!divides(f->p->tx, i) || ix_get(f->p->tx, i)->bufs)
+		return false;
+	for (st_id k = f->lane + 1; k < f->p->st[f->lane].end; k++)
+		if (f->p->st[k].op == ST_for && ix_has(f->p->tx, i, f->p->st[k].axis))
+			return false;
+	return true;
+}
+
+/* Its name.  Threads behind the last point are kept from it by a guard: their number is the last one's. */
+static ix_id
+named(struct flat *f, ix_id i, axis_id iter)
+{
+	struct tx *x = f->p->tx;
+	const ix_id from = ix_min(x, i, ix_const(x, tx_axis_get(x, iter)->hi));
+
+	for (uint32_t k = 0; k < f->n_digit; k++)
+		if (f->digit[k].from == from && f->digit[k].lane == f->lane)
+			return ix_axis(x, f->digit[k].axis);
+	GROW(f->p->arena, f->digit, f->n_digit, f->cap_digit);
+	f->digit[f->n_digit] = (struct digit){
+	    from, tx_axis(x, AXIS_OUTER, ix_get(x, from)->lo, ix_get(x, from)->hi, IX_NONE), f->lane};
+	return ix_axis(x, f->digit[f->n_digit++].axis);
+}
+
+/* The loop over threads with its digits' names; of a program that is flat, its loops as they were. */
+static bool
+add_names(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	const struct flat *f = self;
+	bool any = false;
+
+	for (uint32_t k = 0; k < f->n_digit; k++) {
+		const struct digit *d = &f->digit[k];
+
+		if (p->st[i].op != ST_for || p->st[i].axis != f->p->st[d->lane].axis)
+			continue;
+		if (!any)
+			tir_add(out, p->st[i]);
+		any = true;
+		tir_add(out,
+		    (struct st){.op = ST_index,
+			.name = arena_printf(out->arena, "%s'd%u", p->st[i].name, k),
+			.axis = d->axis,
+			.from = d->from});
+	}
+	for (st_id k = i + 1; any && k < p->st[i].end; k = p->st[k].end)
+		tir_copy(out, p, k, NULL);
+	if (any)
+		tir_close(out);
+	return any;
+}
 
 /* ---- one instance ---------------------------------------------------------------------------------- */
 static void
@@ -22,8 +119,13 @@ bind_iterators(struct flat *f, const struct st *s, bool bind)
 	const struct tir_block *b = &f->p->blk[s->ref];
 	struct ixv at = ixv_get(f->p->tx, s->at);
 
-	for (uint32_t k = 0; k < b->n_iter; k++)
-		f->to[f->p->iter[b->iter0 + k].id] = bind ? at.i[k] : IX_NONE;
+	for (uint32_t k = 0; k < b->n_iter; k++) {
+		const axis_id iter = f->p->iter[b->iter0 + k].id;
+		const bool names = bind && f->lane != ST_NONE && is_digit(f, at.i[k]);
+
+		f->to[iter] = bind ? at.i[k] : IX_NONE;
+		f->to_read[iter] = names ? named(f, at.i[k], iter) : f->to[iter];
+	}
 }
 
 static void
@@ -51,11 +153,11 @@ static void
 add_update(struct flat *f, struct tir *out, const struct st *s)
 {
 	const struct tir_block *b = &f->p->blk[s->ref];
-	struct tx_subst sub = {.to = f->to, .n = f->n_to};
+	struct tx_subst sub = {.to = f->to, .n = f->n_to}, reads = {.to = f->to_read, .n = f->n_to};
 	ex_id v[TIR_OUTS], held[TIR_OUTS];
 
 	for (uint32_t k = 0; k < b->n_out; k++) {
-		v[k] = ex_subst(out->tx, &sub, b->value[k]);
+		v[k] = ex_subst(out->tx, &reads, b->value[k]);
 		held[k] = ex_load(
 		    out->tx, f->p->buf[b->out[k]].type, b->out[k], ixv_subst(out->tx, &sub, b->at[k]));
 	}
@@ -280,7 +382,9 @@ flat_block(struct flat *f, struct tir *out, st_id i)
 		tir_guards(out, &test, s->n_guard, f->p->guard + s->guard0);
 		tir_add(out, test);
 	}
+	f->lane = lane_of_window(f->p, i);
 	bind_iterators(f, s, true);
+	f->lane = ST_NONE;
 	if (!never_starts(f, s) && (t.outer == t.n_path || !may_start_apart(f, &t, s)))
 		add_first(f, out, s);
 	add_update(f, out, s);
@@ -340,11 +444,22 @@ flatten(void *self, struct tir *out, const struct tir *p, st_id i)
 void
 schedule_flat(const struct tir *p, struct tir *out)
 {
-	struct flat f = {.p = p, .n_to = tx_n_axes(p->tx)};
+	struct flat f = {.p = p, .lane = ST_NONE, .n_to = tx_n_axes(p->tx)};
+	struct tir flat;
 
 	f.to = heap_alloc((f.n_to + 1) * sizeof(*f.to));
 	memset(f.to, 0xff, (f.n_to + 1) * sizeof(*f.to));
-	tir_rewrite(out, p, flatten, &f);
-	out->level = TIR_FLAT;
+	f.to_read = heap_alloc((f.n_to + 1) * sizeof(*f.to_read));
+	memset(f.to_read, 0xff, (f.n_to + 1) * sizeof(*f.to_read));
+	tir_rewrite(&flat, p, flatten, &f);
+	flat.level = TIR_FLAT;
+	if (f.n_digit) {
+		const struct tir unnamed = flat;
+
+		tir_rewrite(&flat, &unnamed, add_names, &f);
+	}
 	free(f.to);
+	free(f.to_read);
+	if (!is_for_threads(&flat) || !tir_sync(&flat, out)) /* a GPU's: starts store, too */
+		*out = flat;
 }

@@ -135,7 +135,7 @@ from_panel(void *self, struct tx *x, const struct ex *read, ixv_id where)
 bool
 step_pack(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
-	struct packing k = {.p = p, .width = s->number};
+	struct packing k = {.p = p, .width = s->number[0]};
 	struct tx_subst sub = {.load = from_panel, .self = &k};
 	buf_id buf;
 

@@ -17,13 +17,13 @@ step_pipeline(const struct tir *p, const struct step *s, struct tir *out, struct
 		return false;
 	if (p->st[loop].bind != BIND_serial)
 		return refuse(e, s, "binding", "the loop is bound");
-	if (s->number < 2 || s->number > MOST_DEPTH)
+	if (s->number[0] < 2 || s->number[0] > MOST_DEPTH)
 		return refuse(e, s, "depth", "not from two to eight iterations");
 	for (uint32_t k = tir_path(p, loop, path); k-- > 0;)
 		if (p->st[path[k]].op == ST_for && !binds_nest(p->st[path[k]].bind, BIND_pipeline))
 			return refuse(e, s, "nested", "a pipeline stands in no vector");
 	tir_rewrite(out, p, NULL, NULL);
 	out->st[loop].bind = BIND_pipeline;
-	out->st[loop].depth = (uint32_t)s->number;
+	out->st[loop].depth = (uint32_t)s->number[0];
 	return pipeline_find(out, loop, &l, &rule, &why) || refuse(e, s, rule, why);
 }

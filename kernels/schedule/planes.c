@@ -262,7 +262,7 @@ along_row(const struct planes *w)
 static int64_t
 points(const struct planes *w)
 {
-	return ceil_div(extent_of(w->p, along_row(w)->row), w->s->number) * w->s->number;
+	return ceil_div(extent_of(w->p, along_row(w)->row), w->s->number[0]) * w->s->number[0];
 }
 
 /* An iterator that is neither of a window nor of the weight alone: a channel, or a column whose channels are
@@ -482,7 +482,7 @@ step_planes(const struct tir *p, const struct step *s, struct tir *out, struct e
 	w.n_to = tx_n_axes(p->tx);
 	w.to = NEW_ARRAY(p->arena, ix_id, w.n_to + 1);
 	memset(w.to, 0xff, (w.n_to + 1) * sizeof(*w.to));
-	if (s->number < 1 || s->number > MOST_POINTS)
+	if (s->number[0] < 1 || s->number[0] > MOST_POINTS)
 		return refuse(e, s, "points", "no number of points side by side");
 	if (!find_blk(p, s, 0, &w.blk, e) || !find_factors(&w) || !find_windows(&w) ||
 	    !stands_alone(p, s, w.blk, &w.root, e))

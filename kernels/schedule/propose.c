@@ -243,12 +243,24 @@ blk_joins_rows(const struct tir *p, blk_id b)
 	return blk_points(p, b) <= l.most;
 }
 
+/* Has a rule given its nest to a GPU's blocks? */
+static bool
+is_dealt_to_blocks(const struct tir *p, blk_id b)
+{
+	st_id path[TIR_DEPTH];
+	const st_id at = blk_instance(p, b);
+
+	return at != ST_NONE && tir_path(p, at, path) && p->st[path[0]].bind == BIND_block;
+}
+
 bool
 joins_rows_only(const struct tir *p)
 {
 	bool any = false;
 
 	for (blk_id b = 0; b < p->n_blk; b++) {
+		if (is_dealt_to_blocks(p, b))
+			continue;
 		if (blk_reduces(p, b) && !blk_joins_rows(p, b))
 			return false;
 		any |= blk_joins_rows(p, b);

@@ -6,8 +6,7 @@
  *     %1[c] sum= %0[y, x, c]             ->        for c, for y.i in 0..7, for x
  *                                                    %1'p[c, y.o] sum= %0[7*y.o + y.i, x, c]
  *                                                for c, for y.o: %1[c] sum= %1'p[c, y.o]
- *
- * (kernels/fuse does so where it splits a reduction.) */
+ */
 #include "rule_int.h"
 
 #include <string.h>

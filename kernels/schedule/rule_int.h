@@ -37,8 +37,6 @@ struct nest {
 	bool is_whole; /* there are no other loops around it */
 };
 bool find_nest_of(const struct tir *p, blk_id b, struct nest *out);
-/* By what the place divides the axis, where that leaves nothing over; 0: by nothing.  rule_digits.c */
-int64_t place_divisor(const struct tir *p, ixv_id place, axis_id a);
 /* The number of a buffer's element. */
 ix_id flat_place(const struct tir *p, buf_id b, ixv_id at);
 /* Iterations of a loop; INT64_MAX where its bounds hang on others. */
@@ -60,7 +58,8 @@ bool blk_is_tiled(const struct tir *p, blk_id b);
 bool blk_reduces(const struct tir *p, blk_id b);
 /* Does it, each element of what it reads once?  A product of matrices, or windows that overlap, do not. */
 bool blk_joins_rows(const struct tir *p, blk_id b);
-/* Are there reductions, and all such?  Then the rules for rows have the program to themselves. */
+/* Are there reductions, and all such, but for nests that are a GPU's blocks' already?  Then the rules for
+ * rows have the rest of the program to themselves. */
 bool joins_rows_only(const struct tir *p);
 /* Are there lanes inside of the loop, or does it join what lanes hold (rfactor)?  rule_lanes.c */
 bool loop_is_of_lanes(const struct tir *p, st_id loop);

@@ -50,19 +50,47 @@ sort_nest(struct proposing *q, st_id root)
 		sort_loops(q, q->p.st[at].ref);
 }
 
-static void
-deal_out(struct proposing *q, const char *name)
+/* So many neighbours to a thread, where that leaves nothing over: what the loop over threads is then. */
+static const char *
+take_neighbours(struct proposing *q, const char *name)
 {
-	const int64_t n = loop_trips(&q->p, tir_find_loop(&q->p, str_of(name))), threads = q->target->threads;
+	const int64_t n = loop_trips(&q->p, tir_find_loop(&q->p, str_of(name))), v = q->target->chosen.vector;
+	const struct tir was = q->p;
+	const size_t n_trace = q->trace->n;
 
-	if (n <= threads) {
-		(void)propose(q, "bind %s lane", name);
-		return;
-	}
-	if (!propose(q, "split %s %lld", name, (long long)threads))
-		return;
-	(void)propose(q, "bind %s.o block", name);
-	(void)propose(q, "bind %s.i lane", name);
+	if (v < 2 || n <= v || n % v || !propose(q, "split %s %lld", name, (long long)v))
+		return name;
+	if (propose(q, "bind %s.i vector", name))
+		return arena_printf(q->p.arena, "%s.o", name);
+	take_back(q, &was, n_trace);
+	return name;
+}
+
+/* Whole warps of a block: as many as is asked for, or the target's. */
+static int64_t
+threads_of_points(const struct proposing *q)
+{
+	const int64_t asked = q->target->chosen.threads;
+
+	return asked ? asked / q->target->warp * q->target->warp : q->target->threads;
+}
+
+/* false: nothing is done.  (Threads alone, in no loop over blocks, would be no kernel of their own.) */
+static bool
+deal_out(struct proposing *q, const char *all)
+{
+	const struct tir was = q->p;
+	const size_t n_trace = q->trace->n;
+	const char *name = take_neighbours(q, all);
+	const int64_t n = loop_trips(&q->p, tir_find_loop(&q->p, str_of(name))),
+		      threads = threads_of_points(q);
+
+	if (n <= threads ? propose(q, "bind %s lane", name)
+			 : propose(q, "split %s %lld", name, (long long)threads) &&
+		    propose(q, "bind %s.o block", name) && propose(q, "bind %s.i lane", name))
+		return true;
+	take_back(q, &was, n_trace);
+	return false;
 }
 
 /* Nests behind it that go through as many points: all at once.  The name of the loop. */
@@ -106,7 +134,13 @@ rule_points(struct proposing *q)
 		if (!loop_counts_places(&q->p, root))
 			continue;
 		name = fuse_places(q, q->p.st[root].name);
-		deal_out(q, unite_next(q, name));
+		const struct tir apart = q->p;
+		const size_t n_trace = q->trace->n;
+
+		if (deal_out(q, unite_next(q, name)))
+			continue;
+		take_back(q, &apart, n_trace);
+		(void)deal_out(q, name);
 	}
 }
 

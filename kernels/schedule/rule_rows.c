@@ -1,7 +1,7 @@
 /* kernels/schedule/rule_rows.c: nests that meet in a row of the result share its loop. */
 #include "rule_int.h"
 
-enum { CHEAP = 2, ROWS = 64, LEAST_ROWS = 16, SHORT_ROW = 32 /* elements */ };
+enum { CHEAP = 2, ROWS = 64, LEAST_ROWS = 16, SHORT_ROW = 32 /* elements */, MOST_LASTS = 16 };
 
 /* ---- rows -----------------------------------------------------------------------------------------------
  */
@@ -125,20 +125,15 @@ share_tile(struct proposing *q, const char *loop, int64_t all_rows)
 	return false;
 }
 
-/* The last nest's loops over places, the innermost first: the row is what lies inside. */
-void
-rule_rows(struct proposing *q)
+/* The nest's loops over places, the innermost first: the row is what lies inside. */
+static void
+share_rows(struct proposing *q, st_id root)
 {
 	const char *loop[TIR_DEPTH];
 	int64_t rows[TIR_DEPTH], all = 1;
-	st_id last = 0;
 	uint32_t n = 0;
 
-	if (!joins_rows_only(&q->p))
-		return;
-	for (st_id i = 0; i < q->p.n_st; i = q->p.st[i].end)
-		last = i;
-	for (st_id i = last; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[last].end; i++)
+	for (st_id i = root; q->p.st[i].op == ST_for && q->p.st[i].end == q->p.st[root].end; i++)
 		if (loop_counts_places(&q->p, i)) {
 			all *= MIN_OF(loop_trips(&q->p, i), (int64_t)INT32_MAX);
 			rows[n] = all;
@@ -147,6 +142,30 @@ rule_rows(struct proposing *q)
 	while (n-- > 0)
 		if (!share_tile(q, loop[n], rows[n]))
 			(void)share_loop(q, loop[n]);
+}
+
+/* Nests meet in the last one of those that stand between a GPU's products; without these, in the last one. */
+void
+rule_rows(struct proposing *q)
+{
+	const char *last[MOST_LASTS];
+	uint32_t n = 0;
+	st_id end;
+
+	if (!joins_rows_only(&q->p))
+		return;
+	for (st_id i = 0; i < q->p.n_st && n < MOST_LASTS; i = end) {
+		end = q->p.st[i].end;
+		if (q->p.st[i].op == ST_for && q->p.st[i].bind != BIND_block &&
+		    (end == q->p.n_st || q->p.st[end].bind == BIND_block))
+			last[n++] = q->p.st[i].name;
+	}
+	while (n-- > 0) {
+		const st_id root = tir_find_loop(&q->p, str_of(last[n]));
+
+		if (root != ST_NONE) /* it has not gone into a nest behind it */
+			share_rows(q, root);
+	}
 }
 
 /* ---- cheap ----------------------------------------------------------------------------------------------

@@ -211,7 +211,8 @@ deal_row(struct proposing *q, const char *row)
 	return is_dealt(&q->p, loop_named(q, row));
 }
 
-/* The loops over rows as one, as far as they are each other's only child. */
+/* The loops over rows as one, as far as they are each other's only child: those around the long sum, and
+ * inside of them what has one itself. */
 static const char *
 fuse_rows(struct proposing *q, const char *root)
 {
@@ -221,7 +222,7 @@ fuse_rows(struct proposing *q, const char *root)
 		st_id i = loop_named(q, name), in = i + 1;
 
 		if (q->p.st[in].op != ST_for || q->p.st[in].end != q->p.st[i].end ||
-		    !loop_counts_places(&q->p, in) || !has_long_sum(&q->p, in) ||
+		    !loop_counts_places(&q->p, in) || (has_long_sum(&q->p, i) && !has_long_sum(&q->p, in)) ||
 		    !propose(q, "fuse %s %s", name, q->p.st[in].name))
 			return name;
 		name = q->p.st[i].name;
@@ -243,10 +244,12 @@ rule_team(struct proposing *q)
 
 		for (uint32_t n = 0; n < k; n++)
 			root = q->p.st[root].end;
-		if (q->p.st[root].op != ST_for || !loop_counts_places(&q->p, root) ||
-		    !has_long_sum(&q->p, root))
+		if (q->p.st[root].op != ST_for || q->p.st[root].bind == BIND_block ||
+		    !loop_counts_places(&q->p, root))
 			continue;
-		if (!deal_row(q, fuse_rows(q, q->p.st[root].name)))
+		const char *row = fuse_rows(q, q->p.st[root].name);
+
+		if (!has_long_sum(&q->p, loop_named(q, row)) || !deal_row(q, row))
 			take_back(q, &was, n_trace);
 	}
 }

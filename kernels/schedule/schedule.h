@@ -33,12 +33,16 @@ enum step_tail {
 #undef X
 	    TAIL_COUNT
 };
-enum { STEP_NAMES = IXV_MAX + 2 }; /* all loops of a nest, two of them in tiles */
+enum {
+	STEP_NAMES = IXV_MAX + 2, /* all loops of a nest, two of them in tiles */
+	STEP_NUMBERS = 3
+};
 struct step {
 	enum step_op op;
 	struct str name[STEP_NAMES]; /* loops, blocks and buffers, as operands have them */
 	uint32_t n_name;
-	int64_t number;
+	int64_t number[STEP_NUMBERS]; /* as operands have them */
+	uint32_t n_number;
 	struct step_run {
 		int first, last;
 	} run[MAX_RANK]; /* dimensions of a buffer that become one of its copy, in the copy's order */
@@ -46,6 +50,7 @@ struct step {
 	enum step_tail tail;
 	enum tir_bind bind;
 	enum intrin intrin;
+	enum dtype type;
 };
 /* "split t1.k0 8 cut".  ERR_FORMAT; names point into the text. */
 bool step_read(struct str line, struct step *out, struct err *e) MUST_CHECK;
@@ -67,7 +72,10 @@ struct schedule_target {
 	/* A GPU: threads of a block where nothing speaks for another number (0: it is none), of a warp; bytes
 	 * that a block's threads share. */
 	int threads, warp;
-	bool has_mma; /* a warp multiplies 16 x 16 by 16 x 8 halves */
+	/* By what a warp multiplies matrices: factors of the instruction's types; and what are f32 where
+	 * these may be rounded to them.  INTRIN_COUNT: by nothing. */
+	bool has_mma;
+	enum intrin rounded_mma;
 	int64_t shared_bytes;
 };
 /* The trace that the rules (rule.def) make of a verified NEST program, appended to `trace`, and what it makes

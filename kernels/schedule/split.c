@@ -2,6 +2,8 @@
  * i; what N leaves over goes as the tail says. */
 #include "step_int.h"
 
+enum { MOST_THREADS = 1024 };
+
 struct split {
 	const struct tir *p;
 	const struct step *s;
@@ -82,7 +84,7 @@ static bool
 split_here(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	const struct split *t = self;
-	int64_t f = t->s->number, n = t->extent / f, rest = t->extent % f, end = t->from + t->extent;
+	int64_t f = t->s->number[0], n = t->extent / f, rest = t->extent % f, end = t->from + t->extent;
 	struct copy c;
 
 	if (i != t->loop)
@@ -118,15 +120,15 @@ step_split(const struct tir *p, const struct step *s, struct tir *out, struct er
 		return false;
 	if (!const_extent(p, &p->st[t.loop], &t.from, &t.extent))
 		return refuse(e, s, "extent", "the loop's bounds hang on another loop");
-	if (s->number < 2 || s->number == t.extent ||
-	    (s->number > t.extent && (s->tail != TAIL_guard || s->number >= 2 * t.extent)))
-		return refuse(
-		    e, s, "factor", "not between one and the loop's extent, with a guard twice that");
+	if (t.extent < 2 || s->number[0] < 2 || s->number[0] == t.extent ||
+	    (s->number[0] > t.extent && (s->tail != TAIL_guard || s->number[0] > MOST_THREADS)))
+		return refuse(e, s, "factor",
+		    "not between one and the loop's extent, with a guard the most threads of a block");
 	if (p->st[t.loop].bind >= BIND_pipeline || is_of_gpu(&p->st[t.loop]))
 		return refuse(e, s, "binding", "the loop is a pipeline, an instruction, or an axis of a GPU");
-	if (s->tail == TAIL_shift && t.extent % s->number && p->st[t.loop].bind != BIND_serial)
+	if (s->tail == TAIL_shift && t.extent % s->number[0] && p->st[t.loop].bind != BIND_serial)
 		return refuse(e, s, "binding", "a shifted tile would be made by two iterations at a time");
-	if (s->tail == TAIL_shift && t.extent % s->number && !may_repeat(&t))
+	if (s->tail == TAIL_shift && t.extent % s->number[0] && !may_repeat(&t))
 		return false;
 	tir_rewrite(out, p, split_here, &t);
 	return true;

@@ -94,11 +94,14 @@ read_operand(struct str *rest, char kind, struct step *s, struct err *e)
 		} while (w.n);
 		return true;
 	case 'N':
-		return str_to_i64(w, &s->number) ||
+		return str_to_i64(w, &s->number[s->n_number++]) ||
 		    err_set(e, ERR_FORMAT, "%s: a number is missing", steps[s->op].name);
 	case 'I':
 		return read_intrin(w, s) ||
 		    err_set(e, ERR_FORMAT, "%s: no instruction '%.*s'", steps[s->op].name, STR_ARG(w));
+	case 'Y':
+		return dtype_of_name(w, &s->type) ||
+		    err_set(e, ERR_FORMAT, "%s: no type '%.*s'", steps[s->op].name, STR_ARG(w));
 	case 'V':
 		return read_runs(w, s) ||
 		    err_set(e, ERR_FORMAT, "%s: no dimensions '%.*s'", steps[s->op].name, STR_ARG(w));
@@ -135,7 +138,7 @@ step_read(struct str line, struct step *out, struct err *e)
 void
 step_print(struct strbuf *sb, const struct step *s)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, number = 0;
 
 	sb_addz(sb, steps[s->op].name);
 	for (const char *k = steps[s->op].operands; *k; k++) {
@@ -144,13 +147,15 @@ step_print(struct strbuf *sb, const struct step *s)
 		for (; n < end; n++)
 			sb_addf(sb, " %.*s", STR_ARG(s->name[n]));
 		if (*k == 'N')
-			sb_addf(sb, " %lld", (long long)s->number);
+			sb_addf(sb, " %lld", (long long)s->number[number++]);
 		if (*k == 'T')
 			sb_addf(sb, " %s", tails[s->tail]);
 		if (*k == 'D')
 			sb_addf(sb, " %s", tir_bind_name[s->bind]);
 		if (*k == 'I')
 			sb_addf(sb, " %s", intrin_info[s->intrin].name);
+		if (*k == 'Y')
+			sb_addf(sb, " %s", dtype_name(s->type));
 		if (*k == 'V')
 			print_runs(sb, s);
 	}
@@ -169,8 +174,8 @@ has_short_names(const struct tir *p, const struct step *s, struct err *e)
 	return true;
 }
 
-static bool
-has_threads(const struct tir *p)
+bool
+is_for_threads(const struct tir *p)
 {
 	for (st_id i = 0; i < p->n_st; i++)
 		if (p->st[i].op == ST_for && is_of_gpu(&p->st[i]))
@@ -178,7 +183,8 @@ has_threads(const struct tir *p)
 	return false;
 }
 
-/* Barriers part the threads that meet, and do so when the program is flat, where less may be seen. */
+/* Barriers part the threads that meet, and can do so when the program is flat, where less may be seen, and
+ * what reductions start from is stored, too. */
 static bool
 is_parted(const struct tir *made, struct tir *out)
 {
@@ -187,7 +193,7 @@ is_parted(const struct tir *made, struct tir *out)
 	if (!tir_sync(made, out))
 		return false;
 	schedule_flat(out, &flat);
-	return tir_sync(&flat, &parted) && parted.n_st <= flat.n_st;
+	return tir_sync(&flat, &parted);
 }
 
 bool
@@ -205,7 +211,7 @@ step_apply(const struct tir *p, const struct step *s, struct tir *out, struct er
 	struct tir from = *p, made;
 	struct err why = {0};
 
-	if (p->level == TIR_NEST && has_threads(p))
+	if (p->level == TIR_NEST && is_for_threads(p))
 		tir_unsync(p, &from);
 	if (!step_make(&from, s, &made, e))
 		return false;
@@ -213,7 +219,7 @@ step_apply(const struct tir *p, const struct step *s, struct tir *out, struct er
 		return refuse(e, s, "unproved", why.msg);
 	made.is_proved = true;
 	*out = made;
-	return !has_threads(&made) || is_parted(&made, out) ||
+	return !is_for_threads(&made) || is_parted(&made, out) ||
 	    refuse(e, s, "barrier", "threads meet where no barrier parts them");
 }
 

@@ -57,11 +57,15 @@ void copy_range(struct copy *c, st_id i, st_id end);
 
 /* Bound to an axis of a GPU: its extent is that of the kernel. */
 bool is_of_gpu(const struct st *loop);
+/* Has the program such a loop? */
+bool is_for_threads(const struct tir *p);
 /* A loop whose iterations are of threads of their own. */
 bool is_of_threads(const struct st *s);
 /* May iterations of the loop run at the same time as it is bound?  bind.c */
 bool loop_is_free(const struct tir *p, st_id loop, enum tir_bind bind, const struct step *s, struct err *e);
 bool binds_nest(enum tir_bind outer, enum tir_bind inner);
+/* Does each iteration of the loop make points of its own, of the instance below?  disjoint.c */
+bool loop_is_disjoint(const struct tir *p, st_id loop, st_id instance);
 /* Does the axis stand in a binding of the instance to an iterator of this kind? */
 bool binds_kind(const struct tir *p, const struct st *instance, axis_id a, enum iter_kind kind);
 /* Do the loop's iterations hand rows on to each other (slide)?  Then their order is part of what they
@@ -72,6 +76,8 @@ void blk_reads(const struct tir *p, const struct tir_block *b, void (*fn)(void *
     void *self);
 /* Places of the buffer that the block reads, n of them, over its iterators. */
 ixv_id *blk_places_read(const struct tir *p, const struct tir_block *b, buf_id buf, uint32_t *n);
+/* By what the place divides the axis, where that leaves nothing over; 0: by nothing.  rule_digits.c */
+int64_t place_divisor(const struct tir *p, ixv_id place, axis_id a);
 /* Does it read what is a thread's own, or a block's? */
 bool blk_reads_local(const struct tir *p, const struct tir_block *b);
 /* An index over the iterators of the instance's block: its interval while the loops between `loop` and the

@@ -4,7 +4,8 @@
  * (step.c).  flat.c puts the call in its place. */
 #include "step_int.h"
 
-/* What a warp's instruction joins lies in its lanes' registers. */
+/* What a warp's instruction joins lies in its lanes' registers: of a block's, or what its warps share and
+ * deal out. */
 static void
 spread_result(struct tir *out, st_id loop, enum intrin what)
 {
@@ -12,7 +13,8 @@ spread_result(struct tir *out, st_id loop, enum intrin what)
 	const struct st *leaf = &out->st[out->st[loop].end - 1];
 
 	if (t && t->team == BIND_warp && leaf->op == ST_block &&
-	    out->buf[out->blk[leaf->ref].out[0]].scope == SCOPE_local)
+	    (out->buf[out->blk[leaf->ref].out[0]].scope == SCOPE_local ||
+		out->buf[out->blk[leaf->ref].out[0]].scope == SCOPE_shared))
 		out->buf[out->blk[leaf->ref].out[0]].scope = SCOPE_spread;
 }
 

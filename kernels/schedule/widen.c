@@ -41,10 +41,10 @@ find_column(struct widening *w)
 		if (ix_has(w->p->tx, at.i[d], w->column))
 			return refuse(w->e, w->s, "columns", "two dimensions count them");
 	w->count = extent_of(w->p, w->column);
-	if (w->s->number >= 2 * w->count)
+	if (w->s->number[0] >= 2 * w->count)
 		return refuse(w->e, w->s, "width", "vectors of twice the columns, or more");
-	w->wide = ceil_div(w->count, w->s->number) * w->s->number;
-	return (w->s->number > 1 && w->wide > w->count && dim[at.n - 1] == w->count) ||
+	w->wide = ceil_div(w->count, w->s->number[0]) * w->s->number[0];
+	return (w->s->number[0] > 1 && w->wide > w->count && dim[at.n - 1] == w->count) ||
 	    refuse(w->e, w->s, "columns", "none are left over");
 }
 

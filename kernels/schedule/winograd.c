@@ -57,7 +57,7 @@ static bool
 find_tiles(struct rewrite *w)
 {
 	for (size_t k = 0; k < COUNT_OF(tiles); k++)
-		if (tiles[k].m == w->s->number)
+		if (tiles[k].m == w->s->number[0])
 			w->t = &tiles[k];
 	return w->t || refuse(w->e, w->s, "tile", "no tiles of that size");
 }

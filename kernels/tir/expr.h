@@ -39,9 +39,9 @@ struct ix {
 /* A loop variable.  It runs over lo..hi, and where from and limit are given over [from, limit) of
  * that; is_exact: [from, limit) never leaves lo..hi. */
 enum axis_role {
-	AXIS_PAR,   /* of the stage's result */
-	AXIS_RED,   /* of its reduction */
-	AXIS_OUTER, /* of the pass: bound outside the step's loops */
+	AXIS_PAR,   /* a place of a result */
+	AXIS_RED,   /* an element that is joined */
+	AXIS_OUTER, /* a loop, or a name of an index */
 };
 struct axis {
 	enum axis_role role;
@@ -162,7 +162,7 @@ bool ixv_has(const struct tx *x, ixv_id v, axis_id a);
 ex_id ex_real(struct tx *x, enum dtype t, double v); /* constant of any type, from a double */
 ex_id ex_whole(struct tx *x, enum dtype t, int64_t v);
 ex_id ex_load(struct tx *x, enum dtype t, uint32_t buf, ixv_id at);
-/* The adapter for kernels/fuse, whose tensors are flat: a read with one index. */
+/* A read of a flat buffer: one index. */
 ex_id ex_read(struct tx *x, enum dtype t, uint32_t tensor, ix_id at);
 ex_id ex_var(struct tx *x, enum dtype t, uint32_t number);
 ex_id ex_scratch(struct tx *x, enum dtype t, uint32_t number, ix_id at);

@@ -162,6 +162,29 @@ has_coef(const struct lin *l, int64_t coef)
 	return false;
 }
 
+/* floor((r + z div d) / c) with the inner quotient multiplied out, floor((d*r + z) / (d*c)): what it is where
+ * z was divided as a whole; y div c where there is no such quotient in y. */
+static ix_id
+quotient_of_whole(struct tx *x, ix_id y, int64_t c)
+{
+	const struct ix n = *ix_get(x, y);
+	struct lin whole;
+
+	for (uint32_t k = 0; k < n.n_terms; k++) {
+		const struct ix_term t = n.terms[k];
+		const struct ix q = *ix_get(x, t.atom);
+
+		if (q.kind != IX_DIV || t.coef != 1)
+			continue;
+		lin_start(&whole, 0);
+		lin_add(&whole, x, y, q.c);
+		lin_term(&whole, -q.c, t.atom);
+		lin_add(&whole, x, q.a, 1);
+		return ix_div(x, lin_intern(x, &whole), q.c * c);
+	}
+	return ix_div(x, y, c);
+}
+
 /* k*c * (y div c) + k * (y mod c) = k * y.  Returns whether it replaced something. */
 static bool
 lin_rejoin(struct tx *x, struct lin *l)
@@ -170,13 +193,15 @@ lin_rejoin(struct tx *x, struct lin *l)
 		struct ix m = *ix_get(x, l->t[i].atom);
 		if (m.kind != IX_MOD || !has_coef(l, l->t[i].coef * m.c))
 			continue;
-		ix_id quot = ix_div(x, m.a, m.c);
+		ix_id quot = ix_div(x, m.a, m.c), whole = quotient_of_whole(x, m.a, m.c);
 		int64_t coef = l->t[i].coef;
 		for (uint32_t j = 0; j < l->n; j++) {
-			if (l->t[j].atom != quot || l->t[j].coef != coef * m.c)
+			const ix_id found = l->t[j].atom;
+
+			if ((found != quot && found != whole) || l->t[j].coef != coef * m.c)
 				continue;
 			lin_term(l, -coef, l->t[i].atom);
-			lin_term(l, -coef * m.c, quot);
+			lin_term(l, -coef * m.c, found);
 			lin_add(l, x, m.a, coef);
 			return true;
 		}

@@ -47,7 +47,7 @@ tensor_arg(const struct tensor_row *t, uint32_t of)
 int64_t
 tensor_element(int64_t i, int64_t j, int64_t row)
 {
-	return row ? i * row + j : 32 * (2 * (i / 8) + j % 2) + 4 * (i % 8) + j / 2;
+	return row > 0 ? i * row + j : -row * (2 * (i / 8) + j % 2) + 4 * (i % 8) + j / 2;
 }
 
 /* ---- a nest and a row ------------------------------------------------------------------------------ */

@@ -21,8 +21,8 @@ const struct tensor_row *tensor_row_of(uint32_t intrin); /* NULL: none */
 int64_t tensor_extent(const struct tensor_row *t, char iter);
 uint32_t tensor_arg(
     const struct tensor_row *t, uint32_t of); /* its place in a call; two iterators: a stride behind */
-/* How far element i, j of a matrix is from its first one; rows of no length: lane by lane of a warp, 32 for
- * each of the four that these hold of 16 x 8. */
+/* How far element i, j of a matrix is from its first one; rows of -N: four elements of 16 x 8 in each lane of
+ * a warp, of a block of N threads. */
 int64_t tensor_element(int64_t i, int64_t j, int64_t row);
 /* Is the nest what the instruction computes?  Then arg (TENSOR_ARGS) are the call's.  false: *rule, *why. */
 enum { TENSOR_ARGS = 2 * TENSOR_OFS };

@@ -17,7 +17,6 @@ typedef uint32_t blk_id;
 #define ST_NONE UINT32_MAX
 #define BUF_NONE UINT32_MAX
 #define BLK_NONE UINT32_MAX
-
 enum tir_level { TIR_NEST, TIR_FLAT };
 
 /* Whose a buffer is.  reg, local: a thread's, in registers or not; spread: elements of each thread of a
@@ -192,6 +191,7 @@ extern const struct intrin_info {
 	const char *name, *args, *text, *cuda; /* NULL: there is none */
 	enum comb comb;                        /* of a fold; COMB_NONE */
 } intrin_info[INTRIN_COUNT];
+int64_t intrin_moves(enum intrin what); /* bytes that it moves as one word; 0: it is none of these */
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field);                                  /* of NFTRAX in tir.def */
 bool tir_arg_is(const struct st *call, uint32_t k, const char *letters); /* one of these, of intrin.def? */

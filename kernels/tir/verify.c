@@ -189,7 +189,7 @@ check_tensor(struct check *c, const struct st *s)
 			continue;
 		const struct ex row = *ex_get(c->p->tx, arg[tensor_arg(t, of) + 1]);
 
-		if (row.kind == EX_CONST && row.whole == 0 && b->scope == SCOPE_spread)
+		if (row.kind == EX_CONST && row.whole <= 0 && b->scope == SCOPE_spread)
 			continue;
 		if (row.kind != EX_CONST || row.whole < tensor_extent(t, t->of[of].at[1]) ||
 		    row.whole > INT32_MAX || (b->rank > 1 && row.whole != b->dim[b->rank - 1]))

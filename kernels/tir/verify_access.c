@@ -3,6 +3,8 @@
 #include "known.h"
 #include "verify_int.h"
 
+enum { LANES = 32 };
+
 struct access {
 	const struct tir *p;
 	struct tir_facts f;
@@ -94,6 +96,25 @@ check_rows(struct access *a, ex_id place, ex_id stride)
 	check_at(a, n.tensor, ixv_make(a->p->tx, 1, &i));
 }
 
+/* The last element of a word that is moved from the place on; the buffer is flat, and begins and ends at
+ * whole words. */
+static void
+check_word(struct access *a, ex_id place, int64_t bytes)
+{
+	const struct ex n = *ex_get(a->p->tx, place);
+	const struct ixv at = ixv_get(a->p->tx, n.at);
+	const int64_t size = (int64_t)dtype_size(n.type);
+	int64_t over;
+
+	a->ok = a->ok && at.n == 1 && bytes % size == 0 && a->p->buf[n.tensor].dim[0] * size % bytes == 0 &&
+	    ix_is_const(a->p->tx, ix_mod(a->p->tx, at.i[0], bytes / size), &over) && over == 0;
+	if (!a->ok)
+		return;
+	const ix_id i = ix_addc(a->p->tx, at.i[0], bytes / size - 1);
+
+	check_at(a, n.tensor, ixv_make(a->p->tx, 1, &i));
+}
+
 /* The last element that an instruction over a nest touches of one buffer, by dimensions or of a flat one. */
 static void
 check_tensor(struct access *a, const struct tensor_row *t, uint32_t of, const ex_id *arg)
@@ -111,11 +132,10 @@ check_tensor(struct access *a, const struct tensor_row *t, uint32_t of, const ex
 	const bool is_matrix = letters[0] && letters[1];
 	const int64_t row = is_matrix ? ex_get(x, arg[tensor_arg(t, of) + 1])->whole : 0;
 
-	if (is_matrix &&
-	    (at.n == 1 || row == 0)) /* of the last dimension's elements, where these lie spread */
-		i[at.n - 1] = ix_addc(x, i[at.n - 1],
-		    at.n == 1 ? tensor_element(last[0], last[1], row)
-			      : a->p->buf[n.tensor].dim[at.n - 1] - 1);
+	if (is_matrix && at.n == 1)
+		i[0] = ix_addc(x, i[0], tensor_element(last[0], last[1], row));
+	else if (is_matrix && row <= 0) /* spread: of a warp's lanes */
+		i[at.n - 1] = ix_addc(x, i[at.n - 1], LANES - 1);
 	else
 		for (uint32_t k = 0, n_at = letters[0] && letters[1] ? 2 : letters[0] != 0; k < n_at; k++)
 			i[at.n - n_at + k] = ix_addc(x, i[at.n - n_at + k], last[k]);
@@ -132,6 +152,8 @@ check_call(struct access *a, const struct st *s)
 		check_value(a, arg[k]);
 	for (uint32_t of = 0; t && of < TENSOR_OFS; of++)
 		check_tensor(a, t, of, arg);
+	for (uint32_t k = 0; intrin_moves(s->ref) && k < s->n_arg; k++)
+		check_word(a, arg[k], intrin_moves(s->ref));
 	if (s->ref != INTRIN_turn)
 		return;
 	check_rows(a, arg[0], arg[1]);

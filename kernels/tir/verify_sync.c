@@ -2,6 +2,7 @@
  * a read and the next store, the threads of a block wait for each other, but where each touches its own;
  * or another version of the buffer (a pipeline's); loops are gone through twice for what one iteration leaves
  * to the next.  A barrier stands where all threads come or none. */
+#include "tiles.h"
 #include "verify_int.h"
 
 #include <stdlib.h>
@@ -15,15 +16,18 @@ is_thread(const struct st *s)
 
 /* Whose the elements are that are touched: of any threads; of what a block does outside of them; each of the
  * thread whose number its index in dimension `dim`, in pieces of `size`, has behind `rest`, modulo how many
- * there are. */
-enum owner_kind { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD };
+ * there are; each of the thread whose number's digits its indices have, in tiles (struct tir_tiles). */
+enum owner_kind { NOBODY, OF_ANY, OF_BLOCK, OF_THREAD, OF_TILES };
 struct owner {
 	enum owner_kind kind;
+	enum tir_bind by; /* whose number: a warp's, or a lane's */
 	uint32_t dim;
 	int64_t size;
 	ix_id rest;
+	struct tir_tiles tiles;
 };
-static const struct owner of_any = {OF_ANY, 0, 0, IX_NONE}, of_block = {OF_BLOCK, 0, 0, IX_NONE};
+static const struct owner of_any = {.kind = OF_ANY, .rest = IX_NONE},
+			  of_block = {.kind = OF_BLOCK, .rest = IX_NONE};
 
 /* Which part of a buffer: its first index is from lo to hi, and by * number + less than by; IX_NONE: any. */
 struct part {
@@ -123,23 +127,32 @@ owner_of(const struct sync *s, const struct touch *t)
 	if (s->n_threads > 1 || !ix_is_const(x, lane->from, &from) || from != 0 ||
 	    !ix_is_const(x, lane->to, &to))
 		return of_any;
-	struct ixv v = ixv_get(x, place_of(s, t->at));
+	const ixv_id place = place_of(s, t->at);
+	struct ixv v = ixv_get(x, place);
 
 	for (uint32_t d = 0; d < v.n; d++)
 		flat = ix_add(x, ix_mulc(x, flat, s->p->buf[t->buf].dim[d]), v.i[d]);
 	for (uint32_t d = 0; d <= v.n; d++) {
-		struct owner o = {.dim = d};
+		struct owner o = {.by = lane->bind, .dim = d};
 
 		if (is_numbered(s, d ? v.i[d - 1] : flat, to, &o))
 			return o;
 	}
-	return of_any;
+	struct owner o = {.kind = OF_TILES, .by = lane->bind};
+
+	if (!tir_tiles_at(x, place, lane->axis, &o.tiles))
+		return of_any;
+	for (uint32_t k = 0; k < o.tiles.n; k++)
+		if (!is_of_block(s, o.tiles.digit[k].first))
+			return of_any;
+	return o;
 }
 
 static bool
 are_alike(struct owner a, struct owner b)
 {
-	return a.kind == b.kind && a.dim == b.dim && a.size == b.size && a.rest == b.rest;
+	return a.kind == b.kind && a.by == b.by && a.dim == b.dim && a.size == b.size && a.rest == b.rest &&
+	    (a.kind != OF_TILES || tir_tiles_equal(&a.tiles, &b.tiles));
 }
 
 /* How many values in a row the first index has there: an instruction goes on from its place; 0: any. */

@@ -48,6 +48,12 @@ tir_arg_is(const struct st *call, uint32_t k, const char *letters)
 	return call->op == ST_call && strchr(letters, intrin_info[call->ref].args[k]) != NULL;
 }
 
+int64_t
+intrin_moves(enum intrin what)
+{
+	return what == INTRIN_move_16 ? 16 : what == INTRIN_move_8 ? 8 : what == INTRIN_move_4 ? 4 : 0;
+}
+
 uint32_t
 tir_path(const struct tir *p, st_id at, st_id *out)
 {

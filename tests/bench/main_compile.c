@@ -77,8 +77,8 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 		struct kernel_code code;
 		struct err why = {0};
 
-		if (emit_c(&a, specs[i], str_of(args->schedule), target, arena_printf(&a, "k%u", made), &code,
-			&why)) {
+		if (emit_kernel(&a, specs[i], str_of(args->schedule), target, arena_printf(&a, "k%u", made),
+			&code, &why)) {
 			sb_add(&sb, code.text);
 			made++;
 		} else if (t->refused++ == 0)

@@ -10,7 +10,7 @@
  * after S seconds and says with which --from it goes on.  --schedules=N: the first N of each spec's space;
  * --vary: one of its space, and another precision for each batch, beginning with --part's; unless --compile
  * another architecture too, so that a sample meets many of them.  --untiled: prints the specs whose linear
- * stages are not in tiles.  --cubins=DIR: --compile, and keeps what NVRTC made. */
+ * primitives are not in tiles.  --cubins=DIR: --compile, and keeps what NVRTC made. */
 #include "../harness/cuda_nvrtc.h"
 #include "../harness/model_candidates.h"
 
@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = NVRTC_BATCH, MAX_SMS = 8, SPACE = 24, WHYS = 32 };
+enum { BATCH = NVRTC_BATCH, MAX_SMS = 8, SPACE = 24 };
 
 struct args {
 	int64_t step, from, schedules, part, parts, seconds;
@@ -31,11 +31,7 @@ struct args {
 struct totals {
 	uint32_t specs, made, checked, heavy, refused, wrong;
 	uint32_t linear, tiled; /* kernels with a linear primitive; those with all of it in tiles */
-	uint32_t tile_passes, n_whys;
-	struct {
-		const char *why;
-		uint32_t passes;
-	} whys[WHYS]; /* linear stages without tiles */
+	uint32_t tile_passes;
 	struct nvrtc_totals of[MAX_SMS];
 };
 struct run {
@@ -96,39 +92,22 @@ make_all(struct run *r, const struct target *t)
 	}
 }
 
-static void
-count_why(struct totals *t, const char *why)
-{
-	uint32_t i = 0;
-
-	while (i < t->n_whys && strcmp(t->whys[i].why, why) != 0)
-		i++;
-	if (i == WHYS)
-		bug("more than %d reasons", WHYS);
-	t->whys[i].why = why;
-	t->whys[i].passes++;
-	t->n_whys = MAX_OF(t->n_whys, i + 1);
-}
-
+/* A product in tiles is work that is known before it is compiled. */
 static void
 count_tiles(struct run *r, const struct cuda_case *c)
 {
-	uint32_t tiled = 0, untiled = 0;
+	uint32_t tiled = 0;
+	bool linear = false;
 
-	for (uint32_t q = 0; q < c->code.desc.n_passes; q++) {
-		const char *why = c->code.untiled[q];
-
-		tiled += c->code.tiled[q];
-		untiled += why != NULL;
-		if (why)
-			count_why(&r->t, why);
-		if (why && r->args->untiled)
-			printf("spec %llu pass %u: %s\n%.*s", (unsigned long long)c->seed - 1, q, why,
-			    STR_ARG(c->spec.text));
-	}
-	r->t.linear += tiled + untiled > 0;
-	r->t.tiled += tiled > 0 && untiled == 0;
+	for (uint32_t q = 0; q < c->code.desc.n_passes; q++)
+		tiled += c->code.work[q].multiply_adds > 0;
+	for (uint32_t i = 0; i < c->spec.g.n_nodes; i++)
+		linear |= prim_info[c->spec.g.nodes[i].prim].class == CLASS_LINEAR;
+	r->t.linear += linear;
+	r->t.tiled += tiled > 0;
 	r->t.tile_passes += tiled;
+	if (linear && tiled == 0 && r->args->untiled)
+		printf("spec %llu\n%.*s", (unsigned long long)c->seed - 1, STR_ARG(c->spec.text));
 }
 
 static void
@@ -276,11 +255,8 @@ print(const struct run *r, uint32_t n_specs)
 	printf(
 	    "%s: %u of %u specs, %u kernels made, %u refused; %u checked, %u too large to check, %u wrong\n",
 	    file, t->specs, n_specs, t->made, t->refused, t->checked, t->heavy, t->wrong);
-	printf("%s: %u kernels with a linear stage, %u of them in tiles; %u linear passes in tiles", file,
+	printf("%s: %u kernels with a linear primitive, %u of them in tiles; %u passes in tiles\n", file,
 	    t->linear, t->tiled, t->tile_passes);
-	for (uint32_t i = 0; i < t->n_whys; i++)
-		printf("%s %u: %s", i ? "," : ", not so", t->whys[i].passes, t->whys[i].why);
-	printf("\n");
 }
 
 /* ---- calling ---------------------------------------------------------------------------------- */

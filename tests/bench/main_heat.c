@@ -86,7 +86,7 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 		if (plan_kernel_is_view(&p->kernels[k]))
 			continue;
 		if (!spec_read(&o->a, p->kernels[k].spec, &o->specs[i], e) ||
-		    !emit_c(&o->a, &o->specs[i], p->kernels[k].schedule, t, symbol, &o->codes[i], e))
+		    !emit_kernel(&o->a, &o->specs[i], p->kernels[k].schedule, t, symbol, &o->codes[i], e))
 			return false;
 		o->kernels[i] = (struct measure_kernel){
 		    .schedule = p->kernels[k].schedule, .symbol = str_of(symbol), .code = &o->codes[i]};

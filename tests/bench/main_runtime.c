@@ -80,7 +80,7 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 		char *symbol = arena_printf(a, "k%u", i);
 
 		if (!spec_read(a, p->kernels[i].spec, &s->specs[i], e) ||
-		    !emit_c(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
+		    !emit_kernel(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
 			return false;
 		sb_add(&sb, s->codes[i].text);
 		s->kernels[i] = (struct measure_kernel){

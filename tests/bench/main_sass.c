@@ -74,7 +74,7 @@ print_conflicts(struct arena *a, const struct gold *k, struct err *e)
 	double f[4] = {1, 1, 1, 1};
 	const double *is = k->conflict;
 
-	if (k->is_text)
+	if (k->is_text || k->is_old)
 		return true;
 	if (!count_conflicts(a, k, f, e))
 		return false;
@@ -191,7 +191,7 @@ ours_one(void *self, struct arena *a, struct gpu *gpu, struct gold *k)
 	const struct ours *o = self;
 	struct bytes b;
 	struct err why = {0};
-	bool is_old = o->args->golden || k->is_text;
+	bool is_old = o->args->golden || k->is_text || k->is_old;
 
 	if (!strstr(k->name, o->args->only))
 		return true;

@@ -2,7 +2,7 @@
  * needed: both are compiled by NVRTC, and warps of their blocks out of all run by the interpreter of
  * machine code (kernels/sass/machine.h), which takes every branch that hangs on indices as a GPU would.
  *
- *   bench-slots [--sm=80] [--count=8] [--step=N] [--class=NAME] [--old=emit_cuda] [--new=loops] [--kernels]
+ *   bench-slots [--sm=80] [--count=8] [--step=N] [--class=NAME] [--old=emit] [--new=loops] [--kernels]
  * MODEL.onnx...
  *
  * A line a class: kernels, what the new generator refuses, what could not be run to its end; instructions
@@ -130,9 +130,9 @@ one_kernel(const struct args *args, const struct gpu *g, const struct text_row *
 		if (args->lines)
 			printf("%-8s %.12s new/old %.3f, %.0f instructions of warps, launches %u, %u\n",
 			    kernel_class_name(r->class), hex, y / x, x, old.desc.n_passes, new.desc.n_passes);
-		if (args->specs)
-			printf("%.*s", STR_ARG(r->what->text));
 	}
+	if (ok && args->specs)
+		printf("%.*s", STR_ARG(r->what->text));
 	if (made && !isnan(x) && !isnan(y)) {
 		c->n++;
 		c->fewer += new.desc.n_passes < old.desc.n_passes;
@@ -176,7 +176,6 @@ one_class(const struct args *args, const struct texts *t, const struct gpu *g, e
 static bool
 run(const struct args *args, struct err *e)
 {
-	static const enum kernel_class classes[] = {KERNEL_layout, KERNEL_map, KERNEL_pooling, KERNEL_rows};
 	struct arena a = {0};
 	struct texts t = {.a = &a};
 	struct gpu g;
@@ -186,9 +185,9 @@ run(const struct args *args, struct err *e)
 	ok = gpu_rtc_choose(&g, args->texts.target.sm, e);
 	for (int i = 0; i < args->n_files && ok; i++)
 		ok = texts_add_model(&t, &args->texts, args->files[i], e);
-	for (size_t i = 0; i < COUNT_OF(classes) && ok; i++)
-		if (!args->has_only || classes[i] == args->only)
-			ok = one_class(args, &t, &g, classes[i], e);
+	for (int i = 0; i < KERNEL_CLASSES && ok; i++)
+		if (!args->has_only || (enum kernel_class)i == args->only)
+			ok = one_class(args, &t, &g, (enum kernel_class)i, e);
 	gpu_close(&g);
 	arena_fini(&a);
 	return ok;
@@ -243,7 +242,7 @@ main(int argc, char **argv)
 	struct args args = {.files = argv,
 	    .count = 8,
 	    .texts = {.target = target_cuda, .effort = 1, .step = 1},
-	    .old = generator_named(STR("emit_cuda")),
+	    .old = generator_named(STR("emit")),
 	    .new = generator_named(STR("loops"))};
 	struct err e = {0};
 	bool ok = true;

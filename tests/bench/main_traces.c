@@ -112,8 +112,8 @@ add_model(struct costs *by_class, const char *file, const struct args *args, str
 		enum kernel_class class;
 		struct err why = {0};
 
-		if (kernel_class_of(s, STR(""), &args->target, &class, NULL, &why) &&
-		    class != KERNEL_library && (args->class == class || args->class == KERNEL_CLASSES))
+		if (kernel_class_of(s, STR(""), &args->target, &class, &why) && class != KERNEL_library &&
+		    (args->class == class || args->class == KERNEL_CLASSES))
 			add(&by_class[class], s, args);
 	}
 	arena_fini(&a);

@@ -290,7 +290,7 @@ describe(struct desk *d, const struct m_build_ask *ask, uint8_t *took)
 
 			if (took[i] > k->n_others)
 				fail_msg("no kernel: %s", e.msg);
-			ok = emit_c(&d->a, &s, schedule, &t, str_dup(&d->a, k->symbol), &code, &e);
+			ok = emit_kernel(&d->a, &s, schedule, &t, str_dup(&d->a, k->symbol), &code, &e);
 		}
 		all.kernels[i] = (struct artefact_kernel){code.desc, code.text};
 	}

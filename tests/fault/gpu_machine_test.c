@@ -256,7 +256,7 @@ what_nvml_tells(void **state)
 			struct strbuf sb;
 
 			sb_init(&sb, &r.a);
-			sb_addf(&sb, "%s%s regs=32 blocks=16", seen, rows[k].words);
+			sb_addf(&sb, "%s%s regs=32 blocks=32", seen, rows[k].words);
 			if (r.out[i].fail || r.out[i].n_rows != 1 ||
 			    !str_eq(r.out[i].rows[0].state, sb_str(&sb)))
 				fail_msg("%s: %.*s%.*s", rows[k].device, STR_ARG(r.out[i].cause),

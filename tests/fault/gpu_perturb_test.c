@@ -93,7 +93,7 @@ finds(const char *device)
 	if (p->schedule.n == 0)
 		fail_msg(
 		    "%s: no gain in %u rows, %llu tried", device, o.n_rows, (unsigned long long)p->tried);
-	base = row_of(&o, STR(""));
+	base = row_of(&o, STR("trace=1"));
 	moved = row_of(&o, p->schedule);
 	assert_true(base && moved && !base->fail && !moved->fail);
 	assert_true(moved->median_ns < base->median_ns);

@@ -47,7 +47,7 @@ measures(void **state)
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].cause));
 		if (!str_is(r.out[i].rows[0].state,
 			"mhz=1530 lowest=1530 celsius=55..55 watt=210 throttled=0 disturbed=0 "
-			"regs=32 blocks=16"))
+			"regs=32 blocks=32"))
 			fail_msg("%.*s", STR_ARG(r.out[i].rows[0].state));
 	}
 	assert_int_equal(rig_n_good(&r), RIG_N);
@@ -145,7 +145,7 @@ no_kernel_twice(void **state)
 {
 	struct rig r;
 	struct m_task task = {
-	    .spec = STR("spec 1\n%0 = input f32[40,300]\n%1 = sum %0 axes=[1] : f32[40,1]\noutput %1\n"),
+	    .spec = STR("spec 1\n%0 = input f32[40,304]\n%1 = relu %0 : f32[40,304]\noutput %1\n"),
 	    .effort = 40,
 	    .threads = 1,
 	    .precision = STR("f32")};
@@ -161,7 +161,7 @@ no_kernel_twice(void **state)
 	assert_int_equal(out.fail, 0);
 	assert_true(out.n_rows > 3 && out.n_rows < COUNT_OF(made));
 	for (uint32_t k = 0; k < out.n_rows; k++) {
-		assert_true(emit_outcome(&r.a, &s, out.rows[k].schedule, &r.d.target, &made[k]));
+		assert_true(fuse_outcome(&r.a, &s, out.rows[k].schedule, &r.d.target, &made[k]));
 		for (uint32_t i = 0; i < k; i++)
 			if (made[i] == made[k])
 				fail_msg("'%.*s' and '%.*s' are one kernel", STR_ARG(out.rows[i].schedule),
@@ -180,16 +180,16 @@ is_described(struct rig *r, const struct spec *s, const struct m_kernel *k, stru
 	struct err e = {0};
 
 	if (!artefact_read(&r->a, description, &s, 1, &got, &e) ||
-	    !emit_cuda(&r->a, s, k->schedule, &r->d.target, str_dup(&r->a, k->symbol), &code, &e))
+	    !emit_kernel(&r->a, s, k->schedule, &r->d.target, str_dup(&r->a, k->symbol), &code, &e))
 		fail_msg("%s", e.msg);
 	assert_true(str_eq(got.kernels[0].text, code.text) && code.text.n > 100);
 	assert_true(descriptor_hash(&got.kernels[0].desc) == descriptor_hash(&code.desc));
 	assert_true(str_eq(got.prelude, emit_cuda_prelude(&r->a, false)));
 }
 
-/* Blocks that go from row to row are as many as the GPU holds at once; and never more than rows. */
+/* A block a row, as the description that is made of the build says. */
 static void
-persistent_rows(void **state)
+a_block_a_row(void **state)
 {
 	static const char rows[] =
 	    "spec 1\n%%0 = input f32[%d,300]\n%%1 = sum %%0 axes=[1] : f32[%d,1]\noutput %%1\n";
@@ -197,8 +197,7 @@ persistent_rows(void **state)
 		const char *schedule;
 		int rows;
 		uint32_t grid;
-	} cases[] = {{"threads=128", 5000, 5000}, {"threads=128 persist=1", 5000, 80 * 16},
-	    {"threads=512 persist=1", 5000, 80 * 4}, {"threads=128 persist=1", 100, 100}};
+	} cases[] = {{"", 5000, 5000}, {"trace=1", 100, 100}};
 	struct rig r;
 	struct err e = {0};
 
@@ -498,19 +497,19 @@ precisions(void **state)
 	assert_true(
 	    r.d.env.hw.half_flops >= 312e12 / 2 && r.d.env.hw.tf32_flops >= r.d.env.hw.half_flops / 4);
 	at_precision(&r, "tf32:0.001");
-	row = row_of(&r.out[0], "");
+	row = row_of(&r.out[0], "trace=1");
 	assert_true(row && row->fail == 0);
 	error = row->error;
 	assert_true(error > 5e-5 && error < 1e-3);
-	row = row_of(&r.out[0], "exact=1");
+	row = row_of(&r.out[0], "exact=1 trace=1");
 	assert_true(row && row->fail == 0 && row->error < 1e-6);
 	at_precision(&r, "tf32:0.00001");
-	row = row_of(&r.out[0], "");
+	row = row_of(&r.out[0], "trace=1");
 	assert_true(row && err_of_wire(row->fail) == ERR_WRONG);
-	row = row_of(&r.out[0], "exact=1");
+	row = row_of(&r.out[0], "exact=1 trace=1");
 	assert_true(row && row->fail == 0);
 	at_precision(&r, "bf16:0.05");
-	row = row_of(&r.out[0], "");
+	row = row_of(&r.out[0], "trace=1");
 	assert_true(row && row->fail == 0 && row->error > 4 * error);
 	at_precision(&r, "f8:0.1");
 	assert_int_equal(err_of_wire(r.out[0].fail), ERR_INFEASIBLE);
@@ -539,7 +538,7 @@ main(int argc, char **argv)
 	    cmocka_unit_test(foreign_code),
 	    cmocka_unit_test(bounds_rule_out),
 	    cmocka_unit_test(no_kernel_twice),
-	    cmocka_unit_test(persistent_rows),
+	    cmocka_unit_test(a_block_a_row),
 	    cmocka_unit_test(dynamic_shared),
 	    cmocka_unit_test(kernel_faults),
 	    cmocka_unit_test(bad_among_good),

@@ -45,7 +45,9 @@ read_word(struct arena *a, struct gold *k, struct str word, struct str *sms)
 	if (str_is(key, "graph") || str_is(key, "text")) {
 		k->from = str_dup(a, value);
 		k->is_text = str_is(key, "text");
-	} else if (str_is(key, "define"))
+	} else if (str_is(key, "made") && str_is(value, "before"))
+		k->is_old = true;
+	else if (str_is(key, "define"))
 		k->define = str_dup(a, value);
 	else if (str_is(key, "schedule"))
 		k->schedule = schedule_of(a, value);
@@ -140,14 +142,14 @@ gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct kerne
 	struct graph *g = NEW(a, struct graph);
 	struct str text;
 
-	if (k->is_text)
-		return err_set(e, ERR_USAGE, "%s is CUDA C", k->name);
+	if (k->is_text || k->is_old)
+		return err_set(e, ERR_USAGE, k->is_text ? "%s is CUDA C" : "%s is of before", k->name);
 	t.sm = k->sm;
 	t.precision = k->precision;
 	if (!source_of(a, k, "graph", &text, e) || !graph_read(g, a, text, e))
 		return false;
 	spec_of_graph(a, g, spec);
-	return emit_cuda(a, spec, str_of(k->schedule), &t, "k", code, e);
+	return emit_kernel(a, spec, str_of(k->schedule), &t, "k", code, e);
 }
 
 static bool

@@ -13,6 +13,7 @@ struct gold {
 	int sm;             /* 90 */
 	const char *from;   /* FROM.graph of the generator's, or FROM.cu */
 	bool is_text;       /* FROM.cu */
+	bool is_old;        /* today's generator makes no such kernel: its cubin is all that there is */
 	const char *define; /* of a text: "V3,WARPS=4"; "": none */
 	const char *schedule;
 	enum precision precision;
@@ -23,7 +24,7 @@ struct gold {
 uint32_t gold_list(struct arena *a, struct gold *out);
 const char *gold_file(struct arena *a, const struct gold *k); /* "gemm_f16_sm80.cubin" */
 struct bytes gold_cubin(struct arena *a, const struct gold *k);
-/* Spec, text and launches of a generated one; ERR_USAGE: it is CUDA C. */
+/* Spec, text and launches of a generated one; ERR_USAGE: it is CUDA C, or of before. */
 bool gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct kernel_code *code,
     struct err *e) MUST_CHECK;
 /* By NVRTC; ERR_HOST: there is none here that makes code for it. */

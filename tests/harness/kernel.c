@@ -137,7 +137,7 @@ kernel_make(struct arena *a, const struct spec *s, struct str schedule, const st
 
 	*out = (struct test_kernel){.spec = *s, .schedule = schedule};
 	(void)snprintf(out->symbol, sizeof out->symbol, "k%u", n);
-	if (!emit_c(a, s, schedule, t, out->symbol, &out->code, e))
+	if (!emit_kernel(a, s, schedule, t, out->symbol, &out->code, e))
 		return false;
 	out->operand = NEW_ARRAY(a, void *, n_in + 1);
 	out->buf = NEW_ARRAY(a, void *, n_in + s->g.n_outputs);

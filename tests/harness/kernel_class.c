@@ -26,17 +26,6 @@ kernel_class_read(struct str name, enum kernel_class *out)
 	return false;
 }
 
-static bool
-verified(void *self, const char *pass, enum tile_form level, const struct tile_prog *p, struct err *e)
-{
-	bool *proved = self;
-	struct err unproved = {0};
-
-	if (proved && *proved)
-		*proved = tile_bounds(p, level, &unproved);
-	return tile_verify(p, level, e) || err_in(e, "after %s", pass);
-}
-
 /* What the nodes of a spec are, counted. */
 struct mix {
 	uint32_t convs, depthwise, matmuls, run_time, windows, reductions, serial, maps;
@@ -110,27 +99,19 @@ trace_has_ring(struct arena *a, const struct spec *s, const struct choices *chos
 }
 
 bool
-kernel_class_of(const struct spec *s, struct str schedule, const struct target *t, enum kernel_class *out,
-    bool *proved, struct err *e)
+kernel_class_of(
+    const struct spec *s, struct str schedule, const struct target *t, enum kernel_class *out, struct err *e)
 {
-	const struct tile_watch watch = {verified, proved};
 	struct arena a = {0};
 	struct choices chosen = {.wino = 0};
 	struct sched sched;
-	struct tile_prog p;
 	enum library l;
 	int64_t version;
 	bool ok = sched_read(schedule, &sched, e), ring = false;
 
-	if (proved)
-		*proved = true;
 	*out = KERNEL_library;
 	if (ok && !sched_library(&sched, &l, &version)) {
-		if (fuse_by_trace(&sched, t))
-			ok = fuse_choices(s, schedule, t, &chosen, e) &&
-			    trace_has_ring(&a, s, &chosen, t, &ring, e);
-		else
-			ok = tile_make_watched(&a, s, &sched, t, NULL, &watch, &p, e);
+		ok = fuse_choices(s, schedule, t, &chosen, e) && trace_has_ring(&a, s, &chosen, t, &ring, e);
 		if (ok)
 			*out = class_of(s, ring, chosen.wino > 0);
 	}

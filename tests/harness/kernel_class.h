@@ -2,7 +2,7 @@
 #ifndef KORCH_TEST_KERNEL_CLASS_H
 #define KORCH_TEST_KERNEL_CLASS_H
 
-#include "../../kernels/fuse/tile.h"
+#include "../../kernels/fuse/sched.h"
 
 enum kernel_class {
 #define KERNEL_CLASS(NAME, WORDS) KERNEL_##NAME,
@@ -12,9 +12,8 @@ enum kernel_class {
 };
 const char *kernel_class_name(enum kernel_class c);
 bool kernel_class_read(struct str name, enum kernel_class *out);
-/* Of the program that the schedule makes.  A tile program is verified behind each pass (ERR_WRONG).  *proved:
- * its bounds, too (NULL: they are not looked at). */
+/* Of the program that the schedule makes. */
 bool kernel_class_of(const struct spec *s, struct str schedule, const struct target *t,
-    enum kernel_class *out, bool *proved, struct err *e) MUST_CHECK;
+    enum kernel_class *out, struct err *e) MUST_CHECK;
 
 #endif

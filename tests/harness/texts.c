@@ -44,39 +44,32 @@ is_new(struct texts *t, const struct hash *spec)
 }
 
 /* A row for the schedule, where it makes a kernel with a text. */
-static bool
-add_row(struct texts *t, const struct texts_opts *o, struct str target, const struct spec *s,
-    struct str schedule, struct err *e)
+static void
+add_row(
+    struct texts *t, const struct texts_opts *o, struct str target, const struct spec *s, struct str schedule)
 {
 	struct text_row r = {.spec = s->hash, .target = target, .what = s};
 	struct err why = {0};
-	bool proved;
 
-	if (!kernel_class_of(s, schedule, &o->target, &r.class, &proved, &why)) {
+	if (!kernel_class_of(s, schedule, &o->target, &r.class, &why)) {
 		t->refused++;
-		if (why.code != ERR_WRONG)
-			return true;
-		/* a message is too short for it */
-		fprintf(stderr, "%.*s", STR_ARG(s->text));
-		return err_set(e, why.code, "%s, by schedule \"%.*s\"", why.msg, STR_ARG(schedule));
+		return;
 	}
 	if (r.class == KERNEL_library)
-		return true;
+		return;
 	struct arena tmp = {0};
 	struct kernel_code *k = NEW(&tmp, struct kernel_code);
-	bool made = (o->target.is_cuda ? emit_cuda : emit_c)(&tmp, s, schedule, &o->target, "k", k, &why);
+	bool made = emit_kernel(&tmp, s, schedule, &o->target, "k", k, &why);
 
 	if (made)
 		r.text = emit_hash(k);
 	arena_fini(&tmp);
 	t->refused += !made;
 	if (!made)
-		return true;
-	t->unproved += !proved;
+		return;
 	r.schedule = str_of(str_dup(t->a, schedule));
 	GROW(t->a, t->row, t->n, t->cap);
 	t->row[t->n++] = r;
-	return true;
 }
 
 bool
@@ -96,9 +89,8 @@ texts_add_model(struct texts *t, const struct texts_opts *o, const char *file, s
 		if (!is_new(t, &cs.specs[i].hash))
 			continue;
 		space_list(&tmp, &cs.specs[i], &o->target, o->effort, emit_outcome, &schedules, &n);
-		for (uint32_t k = 0; k < n && ok; k++)
-			ok = add_row(t, o, sb_str(&target), &cs.specs[i], schedules[k], e) ||
-			    err_in(e, "%s", file);
+		for (uint32_t k = 0; k < n; k++)
+			add_row(t, o, sb_str(&target), &cs.specs[i], schedules[k]);
 		t->without += t->n == before;
 		arena_fini(&tmp);
 	}

@@ -18,7 +18,6 @@ struct texts {
 	struct text_row *row;
 	uint32_t n, cap;
 	uint32_t refused, without; /* schedules that are refused; specs with no kernel at all */
-	uint32_t unproved;         /* kernels whose bounds are not proved */
 	uint64_t *seen;            /* specs that are in it */
 	uint32_t n_seen, n_slots;
 };
@@ -27,8 +26,7 @@ struct texts_opts {
 	uint32_t effort; /* schedules of a spec, at most (space_list) */
 	int64_t step, from;
 };
-/* Adds every step-th distinct spec of the model's candidates with the schedules of its space.  Each tile
- * program is verified behind each pass: ERR_WRONG. */
+/* Adds every step-th distinct spec of the model's candidates with the schedules of its space. */
 bool texts_add_model(struct texts *t, const struct texts_opts *o, const char *file, struct err *e) MUST_CHECK;
 /* One line a row. */
 void texts_print(struct strbuf *sb, const struct texts *t);

@@ -207,8 +207,8 @@ add_text(struct batch *b, const struct spec *s, struct str trace, uint64_t seed)
 	if (!kernel_make(&b->a, s, STR(""), &target_avx2, 0, &r, &first, &why))
 		return; /* kernels/emit has none to take operands from */
 	first.schedule = trace;
-	if (kernel_make_beside(&b->a, &first, trace.p == by_wino ? emit_c : emit_by_trace, &target_avx2, b->n,
-		&b->k[b->n], &why))
+	if (kernel_make_beside(&b->a, &first, trace.p == by_wino ? emit_kernel : emit_by_trace, &target_avx2,
+		b->n, &b->k[b->n], &why))
 		b->n++;
 	else if (why.code == ERR_INFEASIBLE)
 		b->refused++;

@@ -1,5 +1,5 @@
 /* tests/prop/cuda_test.c: generated CUDA text, run through the host shim in four orders of threads,
- * against the interpreter: random graphs, every primitive, tiles of linear stages.
+ * against the interpreter: random graphs, every primitive, products.
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), KORCH_EMIT_SEED=N from there. */
 #include "../../kernels/base/base.h"
 #include "../harness/cuda_nvrtc.h"
@@ -15,10 +15,7 @@
 
 enum { BATCH = 40 };
 
-static const char *const schedules[] = {"", "", "threads=32", "inline_flops=0",
-    "inline_flops=64 unroll_red=0", "unroll_red=64 threads=64", "team=1", "team=0", "tm=0", "tm=1 tn=2 tk=8",
-    "stages=1", "split=0", "splitk=2", "tm=0 splitk=8", "stages=3", "async=0", "vector=4",
-    "threads=64 vector=8", "inline_flops=0 vector=2", "apart=1", "team=1 apart=1", "apart=0"};
+static const char *const schedules[] = {"", "", "exact=1"};
 
 static void
 random_case(struct arena *a, struct cuda_case *c, uint64_t seed)
@@ -108,22 +105,14 @@ test_every_primitive(void **state)
 	arena_fini(&a);
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------------
+/* ---- products --------------------------------------------------------------------------------------------
  */
 static const char *const linears[] = {
 #include "cuda_cases.inc"
 };
-struct tile_setting {
-	const char *schedule;
-	int sm;
-	enum precision precision;
-	double by; /* rounded factors: 2^-11 of float32's 2e-5, with room */
-};
-
 static const char *const joined[] = {
 #include "cuda_joined.inc"
 };
-
 static const char *const pairs[] = {
 #include "cuda_pairs.inc"
 };
@@ -133,142 +122,86 @@ static const char *const sweeps[] = {
 static const char *const apart[] = {
 #include "cuda_apart.inc"
 };
-static const char tile_words[] = "K_SHARED float part_a", join_words[] = "lanes, then warps",
-		  pair_words[] = "the second product", apart_words[] = "K_SHARED float part_a";
+static const char *const rows[] = {
+#include "cuda_rows.inc"
+};
+/* few: kernels whose products are too thin for tiles, or for tensor cores' */
+static const struct list {
+	const char *name;
+	const char *const *text;
+	uint32_t n, few, few_mma;
+} lists[] = {{"products", linears, COUNT_OF(linears), 1, 4},
+    {"rows behind one", joined, COUNT_OF(joined), 0, 0}, {"two", pairs, COUNT_OF(pairs), 0, 0},
+    {"a softmax between two", sweeps, COUNT_OF(sweeps), 0, 0},
+    {"rows before one", apart, COUNT_OF(apart), 0, 0},
+    {"one row", rows, COUNT_OF(rows), COUNT_OF(rows), COUNT_OF(rows)}};
+struct way {
+	const char *schedule;
+	int sm;
+	enum precision precision;
+	double by;   /* rounded factors: 2^-11 of float32's 2e-5, with room */
+	bool by_mma; /* tensor cores multiply; */
+	bool asks;   /* for tiles that not every product suits */
+};
 
-/* Every text's kernel has `words`, under each `step`-th setting. */
-static void
-check_tiles(const char *const *texts, uint32_t n, const char *words, uint32_t step)
+/* Does a block multiply what it shares? */
+static bool
+has_tiles(const struct cuda_case *c)
 {
-	static const struct tile_setting settings[] = {
-	    {"", 80, PRECISION_F32, 1},
-	    {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1},
-	    {"tm=1 tn=1 tk=4 stages=1", 70, PRECISION_F32, 1},
-	    {"tm=2 tn=8 tk=32 stages=1", 75, PRECISION_F32, 1},
-	    {"", 80, PRECISION_TF32, 100},
-	    {"tm=4 tn=1 tk=8", 90, PRECISION_TF32, 100},
-	    {"", 80, PRECISION_F16, 100},
-	    {"tm=1 tn=4 tk=32", 90, PRECISION_F16, 100},
-	    {"", 75, PRECISION_F16, 100},
-	    {"", 80, PRECISION_BF16, 800},
-	    {"tm=2 tn=2 splitk=16", 80, PRECISION_F32, 1},
-	    {"splitk=3", 80, PRECISION_F16, 100},
-	    {"", 70, PRECISION_F16, 100},
-	    {"tm=1 tn=1 tk=8 stages=1", 70, PRECISION_F16, 100},
-	    {"stages=3", 80, PRECISION_F32, 1},
-	    {"tm=2 tk=8 stages=4", 90, PRECISION_TF32, 100},
-	    {"async=0", 80, PRECISION_F32, 1},
+	for (uint32_t q = 0; q < c->code.desc.n_passes; q++)
+		if (c->code.work[q].multiply_adds > 0)
+			return true;
+	return false;
+}
+
+/* Kernels have tiles in shared memory, multiplied as is asked for, and are right. */
+static void
+check_products(const struct list *l, const struct way *way)
+{
+	struct arena a = {0};
+	struct cuda_case list[BATCH];
+	struct target t = target_cuda;
+	uint32_t tiled = 0, multiplied = 0;
+
+	t.sm = way->sm;
+	t.precision = way->precision;
+	for (uint32_t i = 0; i < l->n; i++) {
+		list[i] = (struct cuda_case){.seed = i + 1, .schedule = way->schedule, .by = way->by};
+		text_case(&a, &list[i], l->text[i], "f32");
+		cuda_case_make(&a, &list[i], &t, i);
+		assert_false(list[i].refused);
+		tiled += has_tiles(&list[i]);
+		multiplied += strstr(list[i].code.text.p, "k_mma") != NULL;
+	}
+	print_message("%s, %s '%s': %u of %u in tiles, %u by tensor cores\n", l->name,
+	    precision_name(t.precision), way->schedule, tiled, l->n, multiplied);
+	assert_true(way->asks || tiled + l->few >= l->n);
+	assert_true(way->by_mma ? way->asks || multiplied + l->few_mma >= l->n : multiplied == 0);
+	assert_int_equal(cuda_cases_check(&a, list, l->n), 0);
+	arena_fini(&a);
+}
+
+static void
+test_products(void **state)
+{
+	static const struct way ways[] = {
+	    {"", 70, PRECISION_F32, 1, false, false},
+	    {"", 80, PRECISION_F16, 100, true, false},
+	    {"", 75, PRECISION_F16, 100, true, false},
+	    {"", 80, PRECISION_BF16, 800, true, false},
+	    {"", 90, PRECISION_TF32, 100, true, false},
+	    {"exact=1", 90, PRECISION_F16, 1, false, false},
+	    {"tm=4 tn=4", 80, PRECISION_F32, 1, false, true},
+	    {"tm=8 tn=8 tk=8", 80, PRECISION_F32, 1, false, true},
+	    {"tm=3 tn=3 splitk=1", 80, PRECISION_F32, 1, false, true},
+	    {"tm=1 tn=16 tk=32 splitk=4", 80, PRECISION_F32, 1, false, true},
+	    {"splitk=3", 80, PRECISION_F16, 100, true, true},
 	};
-	struct arena a = {0};
-	uint32_t bad = 0;
-
-	for (uint32_t k = 0; k < COUNT_OF(settings); k += step) {
-		struct cuda_case list[BATCH];
-		struct target t = target_cuda;
-
-		t.sm = settings[k].sm;
-		t.precision = settings[k].precision;
-		for (uint32_t i = 0; i < n; i++) {
-			list[i] = (struct cuda_case){
-			    .seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
-			text_case(&a, &list[i], texts[i], "f32");
-			cuda_case_make(&a, &list[i], &t, i);
-			assert_false(list[i].refused);
-			if (!strstr(settings[k].schedule, "splitk") || words == tile_words)
-				assert_non_null(strstr(list[i].code.text.p, words));
-		}
-		bad += cuda_cases_check(&a, list, n);
-	}
-	assert_int_equal(bad, 0);
-	arena_fini(&a);
-}
-
-static void
-test_tiles(void **state)
-{
-	(void)state;
-	check_tiles(linears, COUNT_OF(linears), tile_words, 1);
-}
-
-/* Sums over rows and columns of a tile, and what is made of them while it is in registers. */
-static void
-test_joined_tiles(void **state)
-{
-	(void)state;
-	check_tiles(joined, COUNT_OF(joined), join_words, 1);
-}
-
-/* Two products in a block, one of the other's rows. */
-static void
-test_paired_tiles(void **state)
-{
-	(void)state;
-	check_tiles(pairs, COUNT_OF(pairs), pair_words, 2);
-}
-
-/* Two products in a block, turn by turn: in tiles, and where tiles are not wanted by all threads together. */
-static void
-test_swept_tiles(void **state)
-{
-	static const struct tile_setting settings[] = {
-	    {"online=64", 80, PRECISION_F32, 1},
-	    {"online=32 tm=2 tn=2 tk=8 stages=1", 70, PRECISION_F32, 1},
-	    {"online=112 tm=8 tn=8 stages=3", 80, PRECISION_F32, 1},
-	    {"online=64", 80, PRECISION_TF32, 100},
-	    {"online=64 async=0", 90, PRECISION_F16, 100},
-	    {"online=64", 70, PRECISION_F16, 100},
-	    {"online=32", 80, PRECISION_BF16, 800},
-	    {"online=48 tm=0", 80, PRECISION_F32, 1},
-	};
-	struct arena a = {0};
-	uint32_t bad = 0;
 
 	(void)state;
-	for (uint32_t k = 0; k < COUNT_OF(settings); k++) {
-		struct cuda_case list[COUNT_OF(sweeps)];
-		struct target t = target_cuda;
-
-		t.sm = settings[k].sm;
-		t.precision = settings[k].precision;
-		for (uint32_t i = 0; i < COUNT_OF(sweeps); i++) {
-			list[i] = (struct cuda_case){
-			    .seed = i + 1, .schedule = settings[k].schedule, .by = settings[k].by};
-			text_case(&a, &list[i], sweeps[i], "f32");
-			cuda_case_make(&a, &list[i], &t, i);
-			assert_false(list[i].refused);
-			assert_non_null(strstr(list[i].code.text.p, "turn++"));
-			assert_int_equal(strstr(list[i].code.text.p, "behind the last turn") == NULL,
-			    strstr(settings[k].schedule, "tm=0") != NULL);
-		}
-		bad += cuda_cases_check(&a, list, COUNT_OF(sweeps));
-	}
-	assert_int_equal(bad, 0);
-	arena_fini(&a);
-}
-
-/* What keeps a product from tiles is in another pass, and no product is left over. */
-static void
-test_parted_tiles(void **state)
-{
-	struct arena a = {0};
-
-	(void)state;
-	for (uint32_t i = 0; i < COUNT_OF(apart); i++) {
-		struct cuda_case c = {.schedule = "apart=0"};
-		uint32_t tiles[2] = {0};
-
-		text_case(&a, &c, apart[i], "f32");
-		for (int k = 0; k < 2; k++) {
-			cuda_case_make(&a, &c, &target_cuda, i);
-			assert_false(c.refused);
-			for (uint32_t q = 0; q < c.code.desc.n_passes; q++)
-				tiles[k] += c.code.tiled[q];
-			c.schedule = "";
-		}
-		assert_true(tiles[1] > tiles[0]);
-	}
-	arena_fini(&a);
-	check_tiles(apart, COUNT_OF(apart), apart_words, 2);
+	for (size_t k = 0; k < COUNT_OF(ways); k++)
+		for (size_t i = 0; i < (ways[k].asks ? 1 : COUNT_OF(lists)); i++)
+			check_products(&lists[i], &ways[k]);
 }
 
 /* ---- NVRTC ------------------------------------------------------------------------------------------------
@@ -297,14 +230,13 @@ compile_all(const struct gpu *gpu, const char *const *texts, uint32_t n, int sm,
 
 /* A real compiler for the GPU takes the same text, for each architecture that it knows. */
 static void
-test_nvrtc_compiles_tiles(void **state)
+test_nvrtc_compiles_products(void **state)
 {
 	static const struct {
 		int sm;
 		enum precision precision;
-		const char *schedule;
-	} settings[] = {{70, PRECISION_F16, ""}, {75, PRECISION_F16, ""}, {80, PRECISION_TF32, ""},
-	    {90, PRECISION_F32, "stages=3"}, {100, PRECISION_BF16, "splitk=4"}};
+	} settings[] = {{70, PRECISION_F32}, {75, PRECISION_F16}, {80, PRECISION_TF32}, {90, PRECISION_F32},
+	    {100, PRECISION_BF16}};
 	struct gpu gpu;
 	struct err e;
 	uint32_t failed = 0;
@@ -316,14 +248,9 @@ test_nvrtc_compiles_tiles(void **state)
 			print_message("not compiled for sm_%d: %s\n", settings[k].sm, e.msg);
 			continue;
 		}
-		failed += compile_all(&gpu, linears, COUNT_OF(linears), settings[k].sm, settings[k].precision,
-		    settings[k].schedule);
-		failed += compile_all(&gpu, pairs, COUNT_OF(pairs), settings[k].sm, settings[k].precision,
-		    settings[k].schedule);
-		failed += compile_all(&gpu, joined, COUNT_OF(joined), settings[k].sm, settings[k].precision,
-		    settings[k].schedule);
-		failed += compile_all(&gpu, apart, COUNT_OF(apart), settings[k].sm, settings[k].precision,
-		    settings[k].schedule);
+		for (size_t i = 0; i < COUNT_OF(lists); i++)
+			failed += compile_all(
+			    &gpu, lists[i].text, lists[i].n, settings[k].sm, settings[k].precision, "");
 	}
 	assert_int_equal(failed, 0);
 }
@@ -333,12 +260,8 @@ int
 main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_tiles),
-	    cmocka_unit_test(test_joined_tiles),
-	    cmocka_unit_test(test_paired_tiles),
-	    cmocka_unit_test(test_swept_tiles),
-	    cmocka_unit_test(test_parted_tiles),
-	    cmocka_unit_test(test_nvrtc_compiles_tiles),
+	    cmocka_unit_test(test_products),
+	    cmocka_unit_test(test_nvrtc_compiles_products),
 	    cmocka_unit_test(test_every_primitive),
 	    cmocka_unit_test(test_random_graphs),
 	};

@@ -342,7 +342,7 @@ emit_all(struct cases *c, struct one *const *v, uint32_t n, struct strbuf *text)
 		for (uint32_t k = 0; k < o->g.n_nodes; k++)
 			bit_set(&all, k);
 		spec_make(&c->a, &o->g, &all, o->g.outputs, o->g.n_outputs, &o->spec, &bind);
-		o->has_code = emit_c(
+		o->has_code = emit_kernel(
 		    &c->a, &o->spec, STR(""), &target_avx2, arena_printf(&c->a, "k%u", i), &o->code, &e);
 		if (o->has_code) {
 			sb_add(text, o->code.text);

@@ -1,5 +1,5 @@
 /* tests/prop/emit_strict_test.c: in strict mode a graph as one kernel makes the same bytes as its nodes, each
- * a kernel of its own (D11), whoever makes the texts: the tile program or the loop program.
+ * a kernel of its own (D11).
  * KORCH_EMIT_GRAPHS=N tries N random graphs (default 320), a tenth of them here, KORCH_EMIT_SEED=N from
  * there. */
 #include "../harness/setting.h"
@@ -15,13 +15,11 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* Every node of a graph as a kernel of its own, and the whole graph as one: by the tile program, by the loop
- * program.  Of nodes every other one is the loop program's. */
+/* Every node of a graph as a kernel of its own, and the whole graph as one. */
 struct apart {
 	struct graph g;
-	struct trial *one; /* of node i, then of the wholes */
+	struct trial *one; /* of node i, then of the whole */
 	struct spec_binding *bind;
-	uint32_t n_wholes;
 };
 
 static void
@@ -45,8 +43,7 @@ apart_make(struct arena *a, struct apart *x, const struct graph *g, uint64_t see
 	graph_sort(&x->g, a, g, NULL);
 	x->one = NEW_ARRAY(a, struct trial, x->g.n_nodes + 2);
 	x->bind = NEW_ARRAY(a, struct spec_binding, x->g.n_nodes + 2);
-	x->n_wholes = 1;
-	for (uint32_t i = 0; i < x->g.n_nodes + x->n_wholes; i++) {
+	for (uint32_t i = 0; i < x->g.n_nodes + 1; i++) {
 		struct bitset members = bitset_make(a, x->g.n_nodes);
 		bool whole = i >= x->g.n_nodes;
 		struct trial *o = &x->one[i];
@@ -57,10 +54,6 @@ apart_make(struct arena *a, struct apart *x, const struct graph *g, uint64_t see
 		*o = (struct trial){.seed = seed, .schedule = ""};
 		spec_make(a, &x->g, &members, whole ? x->g.outputs : x->g.nodes[i].out,
 		    whole ? x->g.n_outputs : 1, &o->spec, &x->bind[i]);
-		if (i == x->g.n_nodes && fuse_is_traced(&o->spec, t))
-			x->n_wholes = 2;
-		if ((whole ? i > x->g.n_nodes : (i + seed) % 2 == 0) && fuse_is_traced(&o->spec, t))
-			o->schedule = "trace=1";
 		trial_make(a, o, i, t);
 	}
 }
@@ -128,15 +121,14 @@ apart_agrees(struct arena *a, const struct apart *x, void *lib)
 {
 	void **alone = NEW_ARRAY(a, void *, x->g.n_tensors);
 	struct rng r = {x->one[0].seed};
-	bool same = true;
+	bool same;
 
 	for (uint32_t t = 0; t < x->g.n_tensors; t++)
 		if (x->g.tensors[t].role == ROLE_INPUT || x->g.tensors[t].role == ROLE_WEIGHT)
 			alone[t] = random_values(a, &r, x->g.tensors[t].type, &x->g.tensors[t].shape);
 	for (uint32_t i = 0; i < x->g.n_nodes; i++)
 		apart_run(a, x, i, lib, alone);
-	for (uint32_t i = 0; i < x->n_wholes; i++)
-		same &= whole_agrees(a, x, x->g.n_nodes + i, lib, alone);
+	same = whole_agrees(a, x, x->g.n_nodes, lib, alone);
 	apart_free(x, alone);
 	return same;
 }
@@ -193,7 +185,7 @@ strict_agrees(struct arena *a, const struct graph *g, uint64_t seed)
 	apart_make(a, &x, g, seed, &t);
 	if (x.one[x.g.n_nodes].infeasible || !mkdtemp(dir))
 		return true;
-	void *lib = trials_compile(dir, a, x.one, x.g.n_nodes + x.n_wholes, &t);
+	void *lib = trials_compile(dir, a, x.one, x.g.n_nodes + 1, &t);
 
 	ok = lib && apart_agrees(a, &x, lib);
 	if (lib)

@@ -61,7 +61,7 @@ make(struct arena *a, const struct spec *s, struct str schedule, const struct ta
 	struct err e;
 
 	m->schedule = schedule;
-	if (!(t->is_cuda ? emit_cuda : emit_c)(a, s, schedule, t, "k", &m->code, &e))
+	if (!emit_kernel(a, s, schedule, t, "k", &m->code, &e))
 		fail_msg("'%.*s' is listed, and not possible: %s", STR_ARG(schedule), e.msg);
 	m->body = body_of(m->code.text);
 }
@@ -131,37 +131,7 @@ test_no_kernel_twice(void **state)
 	assert_int_equal(n_same, 0);
 }
 
-/* Who only compares schedules of a CPU, by their tile programs, lists the same as who prints them. */
-static void
-test_without_text(void **state)
-{
-	(void)state;
-	for (size_t t = 0; t < COUNT_OF(targets); t++)
-		for (size_t i = 0; i < COUNT_OF(graphs); i++) {
-			struct arena a = {0};
-			struct target target;
-			struct spec s;
-			struct str *printed, *compared;
-			uint32_t n_printed, n;
-			struct err e = {0};
-
-			read_spec(&a, graphs[i], &s);
-			if (target_read(str_of(targets[t]), &target, &e) && !target.is_cuda) {
-				target.winograd = true;
-				space_list(&a, &s, &target, MOST, emit_outcome, &printed, &n_printed);
-				space_list(&a, &s, &target, MOST, fuse_outcome, &compared, &n);
-				for (uint32_t k = 0; k < n_printed && k < n; k++)
-					if (!str_eq(printed[k], compared[k]))
-						fail_msg("%s: '%.*s' by text, '%.*s' without, of\n%s",
-						    targets[t], STR_ARG(printed[k]), STR_ARG(compared[k]),
-						    graphs[i]);
-				assert_int_equal(n, n_printed);
-			}
-			arena_fini(&a);
-		}
-}
-
-/* What equal text has in common is told from other text, another start, other arrays. */
+/* Schedules that say nothing to a spec are told from those that do. */
 static void
 test_what_is_the_same(void **state)
 {
@@ -170,12 +140,12 @@ test_what_is_the_same(void **state)
 		bool is_same;
 	} rows[] = {
 	    {"%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = matmul %0 %1\noutput %2\n", "",
-		"stages=3", true},
+		"trace=1", true},
 	    {"%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = matmul %0 %1\noutput %2\n", "",
-		"stages=1", false},
-	    {"%0 = input f32[5000,300]\n%1 = sum %0 axes=[1]\noutput %1\n", "", "vector=4", true},
-	    {"%0 = input f32[5000,300]\n%1 = sum %0 axes=[1]\noutput %1\n", "threads=128",
-		"threads=128 persist=1", false}, /* the same text */
+		"tm=2 tn=2", false},
+	    {"%0 = input f32[512,512]\n%1 = weight f32[512,512]\n%2 = matmul %0 %1\noutput %2\n", "splitk=1",
+		"splitk=1 vector=4", true}, /* there are no points */
+	    {"%0 = input f32[5000,300]\n%1 = relu %0\noutput %1\n", "", "vector=4", false},
 	};
 
 	(void)state;
@@ -187,8 +157,8 @@ test_what_is_the_same(void **state)
 
 		t.sm = 80;
 		read_spec(&a, rows[i].graph, &s);
-		assert_true(emit_outcome(&a, &s, str_of(rows[i].one), &t, &one));
-		assert_true(emit_outcome(&a, &s, str_of(rows[i].other), &t, &other));
+		assert_true(fuse_outcome(&a, &s, str_of(rows[i].one), &t, &one));
+		assert_true(fuse_outcome(&a, &s, str_of(rows[i].other), &t, &other));
 		if ((one == other) != rows[i].is_same)
 			fail_msg("row %zu: '%s' and '%s'", i, rows[i].one, rows[i].other);
 		arena_fini(&a);
@@ -200,7 +170,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_no_kernel_twice),
-	    cmocka_unit_test(test_without_text),
 	    cmocka_unit_test(test_what_is_the_same),
 	};
 

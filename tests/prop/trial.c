@@ -318,7 +318,7 @@ trial_make(struct arena *a, struct trial *o, uint32_t number, const struct targe
 	struct err e = {0};
 	const char *symbol = arena_printf(a, "k%u", number);
 
-	bool ok = emit_c(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
+	bool ok = emit_kernel(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
 
 	if (!ok) {
 		o->infeasible = true;

@@ -39,7 +39,7 @@ kernel_of(struct arena *a, const struct spec *s, const char *schedule, const str
 	struct err e = {0};
 
 	with.winograd = true;
-	if (!(t->is_cuda ? emit_cuda : emit_c)(a, s, str_of(schedule), &with, "k", &code, &e))
+	if (!emit_kernel(a, s, str_of(schedule), &with, "k", &code, &e))
 		fail_msg("%s", e.msg);
 	return (struct artefact_kernel){code.desc, code.text};
 }

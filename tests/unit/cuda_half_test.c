@@ -108,7 +108,7 @@ instructions(struct arena *a, const struct gpu *g, const char *text, int sm, enu
 	spec_of_graph(a, graph, &s);
 	sb_init(&sb, a);
 	sb_add(&sb, emit_cuda_prelude(a, false));
-	if (!emit_cuda(a, &s, STR(""), &t, "k", code, &e))
+	if (!emit_kernel(a, &s, STR(""), &t, "k", code, &e))
 		fail_msg("%s", e.msg);
 	sb_add(&sb, code->text);
 	if (!gpu_compile(g, a, sb_str(&sb), sm, false, &b, &e) || !cubin_read(b, cubin, &e))

@@ -26,8 +26,11 @@ static struct rig *
 rig_new(void)
 {
 	struct rig *r = calloc(1, sizeof(*r));
+	struct graph *g;
+	struct err e = {0};
 
 	assert_non_null(r);
+	g = NEW(&r->a, struct graph);
 	r->c.fake = "";
 	r->c.facts =
 	    (struct gpu_facts){.name = "NVIDIA A100-SXM4-40GB", .sm = 80, .n_sm = 108, .sm_mhz = 1410};
@@ -36,6 +39,9 @@ rig_new(void)
 	r->u.target.precision = PRECISION_F16;
 	r->gold = NEW_ARRAY(&r->a, struct gold, GOLD_KERNELS);
 	r->n_gold = gold_list(&r->a, r->gold);
+	assert_true(graph_read(g, &r->a,
+	    STR("%0 = input f32[4096,4096]\n%1 = input f32[4096,4096]\n%2 = matmul %0 %1\noutput %2\n"), &e));
+	spec_of_graph(&r->a, g, &r->u.spec);
 	return r;
 }
 
@@ -46,18 +52,23 @@ rig_free(struct rig *r)
 	free(r);
 }
 
-/* The golden kernel of that name; `cubin`: instead of its machine code. */
+/* The golden kernel of that name, made by the generator of before, with what that said of it: tiles of 128 x
+ * 128 or 64 x 64 by 256 threads; `cubin`: instead of its machine code. */
 static void
 add(struct rig *r, const char *name, const char *cubin)
 {
-	const uint32_t at = r->u.n++;
-	struct err e = {0};
+	const double tile = strcmp(name, "gemm_f16_22") == 0 ? 64 : 128;
+	const uint32_t at = r->u.n++, blocks = (uint32_t)(4096 / tile * (4096 / tile));
 
 	r->kernel[at] = (struct measure_kernel){.schedule = str_of(name), .code = &r->code[at]};
 	for (uint32_t i = 0; i < r->n_gold; i++) {
 		if (strcmp(r->gold[i].name, name) != 0 || r->gold[i].sm != 80)
 			continue;
-		assert_true(gold_code(&r->a, &r->gold[i], &r->u.spec, &r->code[at], &e));
+		r->code[at] =
+		    (struct kernel_code){.desc = {.n_passes = 1,
+					     .range = {blocks},
+					     .launch = {{.grid = {blocks, 1, 1}, .block = {256, 1, 1}}}},
+			.work = {{.multiply_adds = 4096 * tile * tile}}};
 		r->made[at].cubin = cubin ? (struct bytes){(const uint8_t *)cubin, strlen(cubin)}
 					  : gold_cubin(&r->a, &r->gold[i]);
 		return;

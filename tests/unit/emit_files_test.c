@@ -32,7 +32,7 @@ test_files(void **state)
 		struct spec s;
 
 		if (!kernel_spec(&a, words, &s, &e) ||
-		    !emit_c(&a, &s, STR(""), &target_avx2, arena_printf(&a, "k%u", i), &code[i], &e))
+		    !emit_kernel(&a, &s, STR(""), &target_avx2, arena_printf(&a, "k%u", i), &code[i], &e))
 			fail_msg("%s\n%s", e.msg, words);
 		list[i] = &code[i];
 	}

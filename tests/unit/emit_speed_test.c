@@ -57,7 +57,7 @@ text_of(struct arena *a, const char *graph, const char *schedule)
 	struct err e = {0};
 
 	t.winograd = true;
-	if (!kernel_spec(a, graph, &s, &e) || !emit_c(a, &s, str_of(schedule), &t, "k", &k, &e))
+	if (!kernel_spec(a, graph, &s, &e) || !emit_kernel(a, &s, str_of(schedule), &t, "k", &k, &e))
 		fail_msg("%s\n%s", e.msg, graph);
 	return k.text;
 }

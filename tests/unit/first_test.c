@@ -55,7 +55,6 @@ forms_are_by_what_is_said(void **state)
 	assert_false(predict_are_alike(STR("wino=4 trace=1"), STR("lib=onednn-2.6.3")));
 	assert_true(predict_are_alike(STR("wino=4 trace=1"), STR("block=24 wino=2 trace=1")));
 	assert_false(predict_are_alike(STR("wino=4 trace=1"), STR("trace=1")));
-	assert_false(predict_are_alike(STR("online=64"), STR("")));
 }
 
 static void

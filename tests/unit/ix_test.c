@@ -144,6 +144,24 @@ test_digits_are_joined_again(void **state)
 	arena_fini(&a);
 }
 
+/* Three digits of a number that is a sum itself, as a split makes it of loops that were fused: the quotient
+ * in the middle one is a sum of its own, and that of the first one of the whole number. */
+static void
+test_digits_of_a_sum_are_joined_again(void **state)
+{
+	struct arena a = {0};
+	struct tx *x = tx_make(&a);
+	ix_id o = ix_axis(x, tx_axis(x, AXIS_PAR, 0, 48, IX_NONE));
+	ix_id i = ix_axis(x, tx_axis(x, AXIS_PAR, 0, 127, IX_NONE));
+	ix_id v = ix_add(x, ix_mulc(x, o, 128), i);
+	ix_id digits = ix_add(x, ix_mulc(x, ix_div(x, v, 448), 448),
+	    ix_add(x, ix_mulc(x, ix_mod(x, ix_div(x, v, 32), 14), 32), ix_mod(x, v, 32)));
+
+	(void)state;
+	assert_int_equal(digits, v);
+	arena_fini(&a);
+}
+
 /* Equal tuples are one, whatever was made in between; a read with one index is a flat one. */
 static void
 test_tuples(void **state)
@@ -171,6 +189,7 @@ main(void)
 	    cmocka_unit_test(test_meaning),
 	    cmocka_unit_test(test_resize_leaves_no_division),
 	    cmocka_unit_test(test_digits_are_joined_again),
+	    cmocka_unit_test(test_digits_of_a_sum_are_joined_again),
 	    cmocka_unit_test(test_tuples),
 	};
 

@@ -135,12 +135,8 @@ static const struct tiles {
 	const char *better, *worse;
 	uint32_t resident[2];
 } tiles[] = {
-    {PRECISION_F16, 441000, "", "tm=2 tn=2", {1, 3}}, /* 128 x 128 before 64 x 64: .14 and .09 of the peak */
-    {PRECISION_F16, 441000, "tm=2 tn=2", "tm=1 tn=2", {3, 4}}, /* and that before 32 x 64 */
-    {PRECISION_TF32, 881000, "", "tm=2 tn=2", {1, 3}},
-    {PRECISION_F32, 7050000, "tm=8 tn=4", "",
-	{2, 1}}, /* arithmetic alone: more warps are better, .90 and .77 */
-    {PRECISION_F32, 7050000, "tm=8 tn=4", "tm=1 tn=2", {2, 6}},
+    {PRECISION_F32, 7050000, "tm=2 tn=2", "tm=1 tn=2", {3, 6}}, /* fewer loads for a product */
+    {PRECISION_F16, 441000, "", "exact=1", {1, 2}},
 };
 
 static double
@@ -162,14 +158,13 @@ expected(const char *schedule, const struct tiles *row, uint32_t resident)
 	t.precision = row->precision;
 	assert_true(graph_read(g, &a, str_of(product), &e));
 	spec_of_graph(&a, g, &s);
-	assert_true(emit_cuda(&a, &s, str_of(schedule), &t, "k", k, &e));
+	assert_true(emit_kernel(&a, &s, str_of(schedule), &t, "k", k, &e));
 	assert_int_equal(k->desc.n_passes, 1);
 	p = pass((double)k->desc.range[0], 256, resident);
 	p.tile_ns = cost_tile_ns(k->work[0].slots * 8 * p.blocks, k->work[0].bytes * p.blocks, 108, 1410);
 	ns = cost_launch(&parts, &hw, 108, &p, 1).expected_ns;
-	printf("%s '%s': %.0f instructions a turn, tiles %.0f us, expected %.0f us\n",
-	    precision_name(row->precision), schedule, k->work[0].slots / (double)k->work[0].turns,
-	    p.tile_ns / 1e3, ns / 1e3);
+	printf("%s '%s': %.0f instructions, tiles %.0f us, expected %.0f us\n",
+	    precision_name(row->precision), schedule, k->work[0].slots, p.tile_ns / 1e3, ns / 1e3);
 	arena_fini(&a);
 	return ns;
 }

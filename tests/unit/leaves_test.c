@@ -1,5 +1,4 @@
-/* The leaves of a loop program: of kernels that both back ends make they count what the tile program's do,
- * and they say the loops that run. */
+/* The leaves of a loop program say the loops that run. */
 #include "../../kernels/emit/emit.h"
 #include "../../kernels/predict/leaf.h"
 #include "../prop/random_graph.h"
@@ -56,59 +55,11 @@ add_up(const struct program *p, double sum[LEAF_WORKS])
 	}
 }
 
-static const struct {
-	const char *text;
-	double cheap; /* how far these are apart: lanes are folded; a window begins with its first element */
-	double bytes; /* ... scratch is in registers */
-} both[] = {
-    {"%0 = input f32[64,256]\n%1 = input f32[256]\n%2 = reshape %1 shape=[1,256]\n"
-     "%3 = bcast %2 shape=[64,256]\n%4 = add %0 %3\n%5 = exp %4\noutput %5\n",
-	0.02, 0.01},
-    {"%0 = input f32[64,192]\n%1 = transpose %0 perm=[1,0]\noutput %1\n", 0.02, 0.01},
-    {"%0 = input f32[64,1000]\n%1 = mul %0 %0\n%2 = sum %1 axes=[1]\noutput %2\n", 0.02, 0.01},
-    {"%0 = input f32[48,1024]\n%1 = rmax %0 axes=[1]\n%2 = bcast %1 shape=[48,1024]\n%3 = sub %0 %2\n%4 = "
-     "exp %3\n"
-     "output %4\n",
-	0.02, 0.01},
-    {"%0 = input f32[1,56,56,64]\n%1 = wmax %0 kernel=[1,2,2,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
-     "lo=[0,0,0,0] hi=[0,0,0,0]\noutput %1\n",
-	0.26, 0.01},
-    {"%0 = input f32[64,128]\n%1 = weight f32[128,48]\n%2 = matmul %0 %1\n%3 = relu %2\noutput %3\n", 0.02,
-	1}, /* by tiles of registers each factor is loaded less often */
-};
-
 static void
 assert_near(double x, double y, double apart)
 {
 	if (fabs(x - y) > apart * fmax(x, y) + 1)
 		fail_msg("%.0f and %.0f", x, y);
-}
-
-static void
-both_programs_count_alike(void **state)
-{
-	(void)state;
-	for (size_t i = 0; i < COUNT_OF(both); i++) {
-		struct arena a = {0};
-		struct spec s;
-		struct program tile, loops;
-		struct err e = {0};
-		double x[LEAF_WORKS], y[LEAF_WORKS];
-
-		read_spec(&a, both[i].text, &s);
-		assert_true(program_of_schedule(&a, &s, STR(""), &target_cuda, &tile, &e));
-		assert_true(program_of_loops(&a, &s, &nothing_chosen, &target_avx512, &loops, &e));
-		add_up(&tile, x);
-		add_up(&loops, y);
-		assert_near(x[LEAF_products], y[LEAF_products], 0);
-		assert_near(x[LEAF_some], y[LEAF_some], 0);
-		assert_near(x[LEAF_dear], y[LEAF_dear], 0);
-		assert_near(x[LEAF_cheap], y[LEAF_cheap], both[i].cheap);
-		assert_near(x[LEAF_moved], y[LEAF_moved], both[i].bytes);
-		assert_near(x[LEAF_first], y[LEAF_first], both[i].bytes);
-		assert_near(x[LEAF_lines], y[LEAF_lines], both[i].bytes);
-		arena_fini(&a);
-	}
 }
 
 /* Rows of 256 in 32 lanes, eight rounds each: what is added up stays in registers, and is stored once a row.
@@ -235,7 +186,7 @@ passes_and_scratch_are_those_of_the_text(void **state)
 
 		read_spec(&a, text[i], &s);
 		assert_true(program_of_schedule(&a, &s, STR(TRACED), &target_avx512, &p, &e));
-		assert_true(emit_c(&a, &s, STR(TRACED), &target_avx512, "k", &code, &e));
+		assert_true(emit_kernel(&a, &s, STR(TRACED), &target_avx512, "k", &code, &e));
 		assert_int_equal((int)p.n_passes, code.desc.n_passes);
 		assert_int_equal((int)p.shared_bytes, code.desc.shared_bytes);
 		assert_int_equal((int)p.local_bytes, code.desc.local_bytes);
@@ -245,7 +196,7 @@ passes_and_scratch_are_those_of_the_text(void **state)
 
 /* A schedule that the generator refuses is no program either. */
 static void
-what_is_not_traced_is_refused(void **state)
+what_no_rule_hears_is_refused(void **state)
 {
 	struct arena a = {0};
 	struct spec s;
@@ -258,7 +209,8 @@ what_is_not_traced_is_refused(void **state)
 	assert_false(program_of_schedule(&a, &s, STR("online=64 trace=1"), &target_avx512, &p, &e));
 	read_spec(&a, "%0 = input f32[64,128]\n%1 = exp %0\noutput %1\n", &s);
 	assert_true(program_of_schedule(&a, &s, STR(TRACED), &target_avx512, &p, &e));
-	assert_false(program_of_schedule(&a, &s, STR(TRACED), &target_cuda, &p, &e));
+	assert_true(program_of_schedule(&a, &s, STR("vector=4 trace=1"), &target_cuda, &p, &e));
+	assert_false(program_of_schedule(&a, &s, STR("algo=1 trace=1"), &target_cuda, &p, &e));
 	assert_int_equal(e.code, ERR_INFEASIBLE);
 	arena_fini(&a);
 }
@@ -324,13 +276,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(both_programs_count_alike),
 	    cmocka_unit_test(a_row_is_in_lanes),
 	    cmocka_unit_test(a_sum_without_lanes_is_a_chain),
 	    cmocka_unit_test(rows_that_are_written_out_are_a_loop),
 	    cmocka_unit_test(pieces_count_by_their_share),
 	    cmocka_unit_test(passes_and_scratch_are_those_of_the_text),
-	    cmocka_unit_test(what_is_not_traced_is_refused),
+	    cmocka_unit_test(what_no_rule_hears_is_refused),
 	    cmocka_unit_test(a_spec_is_a_nest_for_each_primitive),
 	    cmocka_unit_test(random_kernels_have_finite_leaves),
 	};

@@ -552,11 +552,8 @@ test_work(void **state)
 {
 	static const struct {
 		const char *name;
-		int64_t turns;
 		double multiply_adds;
-	} want[] = {{"gemm_f32", 256, 4096. * 128 * 128}, {"softmax", 0, 0},
-	    /* 16 blocks of keys, each 4 turns of scores (64 deep) and 4 of values (64 keys) */
-	    {"attention_64", 128, 2. * 64 * 64 * 1024}};
+	} want[] = {{"gemm_f32", 4096. * 128 * 128}, {"softmax", 0}, {"attention", 128. * 128 * 64}};
 	struct arena a = {0};
 	struct gold *list = NEW_ARRAY(&a, struct gold, GOLD_KERNELS);
 	const uint32_t n = gold_list(&a, list);
@@ -571,7 +568,6 @@ test_work(void **state)
 			if (strcmp(list[i].name, want[w].name) != 0)
 				continue;
 			assert_true(gold_code(&a, &list[i], &spec, &code, &e));
-			assert_int_equal(code.work[0].turns, want[w].turns);
 			assert_true(code.work[0].multiply_adds == want[w].multiply_adds);
 		}
 	arena_fini(&a);

@@ -111,6 +111,11 @@ static const char grouped[] =
     "%1 = weight f32[3,3,5,8]\n"
     "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=2\n"
     "output %2\n";
+static const char depthwise[] =
+    "%0 = input f32[1,6,7,8]\n"
+    "%1 = weight f32[3,3,1,8]\n"
+    "%2 = conv %0 %1 lo=[1,1] hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=8\n"
+    "output %2\n";
 static const char shared[] =
     "%0 = input f32[1,6,7,5]\n"
     "%1 = weight f32[3,3,5,8]\n"
@@ -264,7 +269,7 @@ static const struct refusal cases[] = {
     {grouped, "winograd t2 4", "winograd: window", false},
     {shared, "winograd t3 4", "winograd: weight", false},
     {product, "split t2.i0 16 guard", "", false},
-    {product, "split t2.i0 20 guard", "split: factor", false},
+    {product, "split t2.i0 1025 guard", "split: factor", false},
     {product, "split t2.i0 16 cut", "split: factor", false},
     {wide, "widen t2 5", "", false},
     {wide, "widen t2 5", "widen: columns", true},
@@ -294,6 +299,22 @@ static const struct refusal cases[] = {
     {grouped, "planes t2 8", "", false},
     {product, "planes t2 8", "", false},
     {summed, "planes t2 8", "planes: factors", false},
+    {product, "matrix t2 4 4 4", "", false},
+    {product, "matrix t2 4 4 4", "matrix: sum", true},
+    {product, "matrix t9 4 4 4", "matrix: name", false},
+    {product, "matrix t3 4 4 4", "matrix: sum", false},
+    {product, "matrix t2 0 4 4", "matrix: multiple", false},
+    {product, "matrix t2 4 4 2048", "matrix: multiple", false},
+    {product, "bind t2.i0 parallel; matrix t2 4 4 4", "matrix: nest", false},
+    {product, "matrix t2 4 4 4; matrix t2'm 4 4 4", "", false},
+    {slid, "matrix t2 16 8 16", "", false},
+    {strided, "matrix t2 16 8 16", "", false},
+    {grouped, "matrix t2 16 8 16; bind t2'm.i0 parallel", "", false},
+    {grouped, "matrix t2 4 4 4; split t2.i3 4; bind t2.i3.o block", "", false},
+    {depthwise, "matrix t2 4 4 4", "matrix: rows", false},
+    {summed, "matrix t2 4 4 4", "matrix: factors", false},
+    {product, "split t2.k0 4; reorder t2.k0.o t2.i0 t2.i1 t2.k0.i; rfactor t2.k0.o; matrix t2'p 4 4 4", "",
+	false},
     {product, "stage %9 t2.i0", "stage: name", false},
     {product, "stage %0 t9.i0", "stage: name", false},
     {product, "stage %0 t2.i0 1", "stage: dimensions", false},
@@ -449,12 +470,12 @@ test_text(void **state)
 	    "reorder t1.i1 t1.k0 t1.i0", "bind t1.i0 parallel", "inline t3", "compute_at t3 t5.i0.o",
 	    "reorder a b c d e f g h i", "stage %0 t1.i0.o", "stage %0's t1.i0.o 3,1~2",
 	    "tensorize t1.i0 mma_f16", "pipeline t1.i0 3", "pack %1 16", "pack %1 16 1,0", "winograd t2 4",
-	    "planes t2 8"};
+	    "planes t2 8", "matrix t2 16 8 16"};
 	static const char *const bad[] = {"splat t1.i0 2", "split t1.i0", "split t1.i0 x",
 	    "split t1.i0 4 half", "bind t1.i0 sideways", "inline", "inline t1 t2", "compute_at t1", "fuse",
 	    "split t1.i0 4 cut cut", "reorder a b c d e f g h i j k l m n o p q r s t u v w x y z aa",
 	    "stage %0", "stage %0 t1.i0 2~1", "stage %0 t1.i0 x", "tensorize t1.i0", "tensorize t1.i0 mma",
-	    "pack %1", "pack %1 x"};
+	    "pack %1", "pack %1 x", "matrix t2 16 8"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(good); i++) {

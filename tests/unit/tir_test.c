@@ -123,7 +123,7 @@ static const char multiplied[] = "tir flat\n"
 				 "buf %0 f32[5,33] global operand 0\n"
 				 "buf %1 f32[16,8] global result 0\n"
 				 "buf %a f16[16,24] shared temp\n"
-				 "buf %b f16[16,8] shared temp\n"
+				 "buf %b f16[8,16] shared temp\n"
 				 "buf %c f32[16,8] spread temp\n"
 				 "for o in 0..1 block\n"
 				 "  alloc %a\n"
@@ -134,12 +134,12 @@ static const char multiplied[] = "tir flat\n"
 				 "      store %a[i, k + 8] = cast.f16(add(%0[0, i], %0[1, k]))\n"
 				 "  for q in 0..8\n"
 				 "    for p in 0..16 lane\n"
-				 "      store %b[p, q] = cast.f16(%0[2, p + q])\n"
+				 "      store %b[q, p] = cast.f16(%0[2, p + q])\n"
 				 "  for y in 0..16\n"
 				 "    for x in 0..8\n"
 				 "      store %c[y, x] = f32(1)\n"
 				 "  sync shared\n"
-				 "  call mma_f16(%c[0, 0], i64(8), %a[0, 8], i64(24), %b[0, 0], i64(8))\n"
+				 "  call mma_f16(%c[0, 0], i64(8), %a[0, 8], i64(24), %b[0, 0], i64(16))\n"
 				 "  sync shared\n"
 				 "  for r in 0..16\n"
 				 "    for s in 0..8\n"
@@ -354,7 +354,7 @@ static const struct mutation refused[] = {
     {multiplied, "%c f32[16,8] spread", "%c f32[16,8] local", "call"},
     {multiplied, "  sync shared\n  call", "  call", "sync"},
     {multiplied, "%c[0, 0], i64(8)", "%c[0, 0], i64(7)", "call"},
-    {multiplied, "%b f16[16,8]", "%b bf16[16,8]", "type"},
+    {multiplied, "%b f16[8,16]", "%b bf16[8,16]", "type"},
     {multiplied, "%a[0, 8]", "%a[0, 9]", "bounds"},
     {multiplied, "%a[0, 8]", "%a[1, 8]", "bounds"},
     {multiplied, "i64(24)", "i64(23)", "call"},
