@@ -179,8 +179,6 @@ bool print_program(struct arena *a, const struct tir *p, uint32_t n_operands, co
 struct threads {
 	int64_t warps, lanes;
 };
-bool is_gpu_bind(enum tir_bind b);  /* block, warp, lane */
-bool is_thread(const struct st *s); /* a loop over threads of a block */
 /* Such loops around statement i; *lane: the innermost. */
 uint32_t threads_around(const struct tir *p, st_id i, st_id *lane);
 struct threads threads_of(const struct tir *p, st_id first, st_id end);

@@ -64,7 +64,7 @@ print_own(struct printing *g, st_id i)
 	const struct st *s = &g->p->st[i];
 	const struct tir_buf *b = s->op == ST_alloc ? &g->p->buf[s->ref] : NULL;
 
-	if (is_thread(s)) {
+	if (st_is_thread(s)) {
 		print_own_threads(g, i);
 		return true;
 	}

@@ -8,14 +8,14 @@
 bool
 is_range(const struct tir *p, st_id i)
 {
-	return p->st[i].op == ST_for && (p->st[i].bind == BIND_parallel || is_gpu_bind(p->st[i].bind));
+	return p->st[i].op == ST_for && (p->st[i].bind == BIND_parallel || st_is_gpu_loop(&p->st[i]));
 }
 
 bool
 is_for_gpu(const struct tir *p)
 {
 	for (st_id i = 0; i < p->n_st; i++)
-		if (p->st[i].op == ST_for && is_gpu_bind(p->st[i].bind))
+		if (st_is_gpu_loop(&p->st[i]))
 			return true;
 	return false;
 }

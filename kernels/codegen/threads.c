@@ -4,18 +4,6 @@
 
 enum { MOST_THREADS = 1024, MOST_SHARED = 48 << 10 };
 
-bool
-is_gpu_bind(enum tir_bind b)
-{
-	return b == BIND_block || b == BIND_warp || b == BIND_lane;
-}
-
-bool
-is_thread(const struct st *s)
-{
-	return s->op == ST_for && (s->bind == BIND_warp || s->bind == BIND_lane);
-}
-
 static int64_t
 trips(const struct tir *p, const struct st *s)
 {
@@ -30,7 +18,7 @@ threads_of(const struct tir *p, st_id first, st_id end)
 	struct threads t = {1, 1};
 
 	for (st_id i = first; i < end; i++) {
-		if (!is_thread(&p->st[i]))
+		if (!st_is_thread(&p->st[i]))
 			continue;
 		if (p->st[i].bind == BIND_warp)
 			t.warps = trips(p, &p->st[i]);
@@ -49,7 +37,7 @@ threads_around(const struct tir *p, st_id i, st_id *lane)
 
 	*lane = ST_NONE;
 	for (uint32_t k = tir_path(p, i, path); k-- > 0;)
-		if (is_thread(&p->st[path[k]]) && n++ == 0)
+		if (st_is_thread(&p->st[path[k]]) && n++ == 0)
 			*lane = path[k];
 	return n;
 }
@@ -65,7 +53,7 @@ check_loop(const struct tir *p, st_id first, st_id i, struct err *e)
 		return err_set(e, ERR_INFEASIBLE, "binding: no CUDA for %s", tir_bind_name[s->bind]);
 	if (s->bind == BIND_block && i != first)
 		return err_set(e, ERR_INFEASIBLE, "binding: blocks are no outermost loop");
-	if (is_gpu_bind(s->bind) && trips(p, s) == 0)
+	if (st_is_gpu_loop(s) && trips(p, s) == 0)
 		return err_set(e, ERR_INFEASIBLE, "range: blocks and threads have no constant bounds");
 	/* a thread is told by its number in all of them, or warps and lanes are in none */
 	if (s->bind == BIND_lane && around == 0 && threads_of(p, first, p->st[first].end).warps > 1)

@@ -20,7 +20,7 @@ times_of(const struct tir *p, st_id i, double *threads)
 		const struct st *s = &p->st[path[k]];
 
 		if (s->op == ST_for && s->bind != BIND_block)
-			*(is_thread(s) ? threads : &n) *= trips(p, s);
+			*(st_is_thread(s) ? threads : &n) *= trips(p, s);
 	}
 	return n;
 }

@@ -442,24 +442,31 @@ flatten(void *self, struct tir *out, const struct tir *p, st_id i)
 }
 
 void
-schedule_flat(const struct tir *p, struct tir *out)
+schedule_flat_unparted(const struct tir *p, struct tir *out)
 {
 	struct flat f = {.p = p, .lane = ST_NONE, .n_to = tx_n_axes(p->tx)};
-	struct tir flat;
 
 	f.to = heap_alloc((f.n_to + 1) * sizeof(*f.to));
 	memset(f.to, 0xff, (f.n_to + 1) * sizeof(*f.to));
 	f.to_read = heap_alloc((f.n_to + 1) * sizeof(*f.to_read));
 	memset(f.to_read, 0xff, (f.n_to + 1) * sizeof(*f.to_read));
-	tir_rewrite(&flat, p, flatten, &f);
-	flat.level = TIR_FLAT;
+	tir_rewrite(out, p, flatten, &f);
+	out->level = TIR_FLAT;
 	if (f.n_digit) {
-		const struct tir unnamed = flat;
+		const struct tir unnamed = *out;
 
-		tir_rewrite(&flat, &unnamed, add_names, &f);
+		tir_rewrite(out, &unnamed, add_names, &f);
 	}
 	free(f.to);
 	free(f.to_read);
+}
+
+void
+schedule_flat(const struct tir *p, struct tir *out)
+{
+	struct tir flat;
+
+	schedule_flat_unparted(p, &flat);
 	if (!is_for_threads(&flat) || !tir_sync(&flat, out)) /* a GPU's: starts store, too */
 		*out = flat;
 }

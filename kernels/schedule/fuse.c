@@ -44,7 +44,8 @@ step_fuse(const struct tir *p, const struct step *s, struct tir *out, struct err
 	if (!const_extent(p, &p->st[t.a], &t.from[0], &t.extent[0]) ||
 	    !const_extent(p, &p->st[t.b], &t.from[1], &t.extent[1]))
 		return refuse(e, s, "extent", "a loop's bounds hang on another loop");
-	if (p->st[t.a].bind != p->st[t.b].bind || p->st[t.a].bind == BIND_pipeline || is_of_gpu(&p->st[t.a]))
+	if (p->st[t.a].bind != p->st[t.b].bind || p->st[t.a].bind == BIND_pipeline ||
+	    st_is_gpu_loop(&p->st[t.a]))
 		return refuse(e, s, "binding", "the two are bound in different ways, or to a GPU's axis");
 	tir_rewrite(out, p, fuse_here, &t);
 	return true;

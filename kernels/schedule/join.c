@@ -90,7 +90,7 @@ have_as_many(const struct tir *p, st_id a, st_id b)
 			const struct st *x = &p->st[i], *y = &p->st[k];
 
 			if (x->op == ST_for && y->op == ST_for && i != a && k != b && x->bind == y->bind &&
-			    is_of_gpu(x) && (x->from != y->from || x->to != y->to))
+			    st_is_gpu_loop(x) && (x->from != y->from || x->to != y->to))
 				return false;
 		}
 	return true;

@@ -62,10 +62,11 @@ schedule_propose(
 {
 	struct proposing q = {.target = t, .trace = trace};
 	const size_t n_trace = trace->n;
+	struct tir flat;
 	struct err unproved = {0};
 
 	run_rules(&q, nest, t->threads > 0);
-	if (!q.proves && !nest_is_proved(nest, &q.p, &unproved)) {
+	if (!q.proves && !nest_is_proved(nest, &q.p, &flat, &unproved)) {
 		take_back(&q, nest, n_trace);
 		run_rules(&q, nest, true);
 	}

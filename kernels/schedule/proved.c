@@ -95,15 +95,14 @@ step_marks_hold(const struct tir *p, const struct step *s, struct err *e)
 }
 
 bool
-nest_is_proved(const struct tir *was, const struct tir *p, struct err *e)
+nest_is_proved(const struct tir *was, const struct tir *p, struct tir *flat, struct err *e)
 {
 	const struct tir_known known = left_by_step(was, p);
-	struct tir flat;
 
 	if (!tir_proved_but(p, &known, e))
 		return false;
-	schedule_flat(p, &flat);
-	if (!tensors_match(&flat, e))
+	schedule_flat_unparted(p, flat);
+	if (!tensors_match(flat, e))
 		return err_set(e, ERR_INFEASIBLE, "a reduction would start inside of an instruction");
-	return tir_proved_but(&flat, &known, e);
+	return tir_proved_but(flat, &known, e);
 }

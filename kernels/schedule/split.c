@@ -22,7 +22,7 @@ may_repeat(const struct split *t)
 	for (st_id i = t->loop + 1; i < t->p->st[t->loop].end; i++) {
 		const struct tir_block *b = &t->p->blk[t->p->st[i].ref];
 
-		if (t->p->st[i].op == ST_for && is_of_gpu(&t->p->st[i]))
+		if (st_is_gpu_loop(&t->p->st[i]))
 			return refuse(
 			    t->e, t->s, "tail", "a GPU's threads would make points again without a barrier");
 		if (t->p->st[i].op != ST_block)
@@ -124,7 +124,7 @@ step_split(const struct tir *p, const struct step *s, struct tir *out, struct er
 	    (s->number[0] > t.extent && (s->tail != TAIL_guard || s->number[0] > MOST_THREADS)))
 		return refuse(e, s, "factor",
 		    "not between one and the loop's extent, with a guard the most threads of a block");
-	if (p->st[t.loop].bind >= BIND_pipeline || is_of_gpu(&p->st[t.loop]))
+	if (p->st[t.loop].bind >= BIND_pipeline || st_is_gpu_loop(&p->st[t.loop]))
 		return refuse(e, s, "binding", "the loop is a pipeline, an instruction, or an axis of a GPU");
 	if (s->tail == TAIL_shift && t.extent % s->number[0] && p->st[t.loop].bind != BIND_serial)
 		return refuse(e, s, "binding", "a shifted tile would be made by two iterations at a time");

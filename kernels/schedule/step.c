@@ -178,7 +178,7 @@ bool
 is_for_threads(const struct tir *p)
 {
 	for (st_id i = 0; i < p->n_st; i++)
-		if (p->st[i].op == ST_for && is_of_gpu(&p->st[i]))
+		if (st_is_gpu_loop(&p->st[i]))
 			return true;
 	return false;
 }
@@ -186,14 +186,11 @@ is_for_threads(const struct tir *p)
 /* Barriers part the threads that meet, and can do so when the program is flat, where less may be seen, and
  * what reductions start from is stored, too. */
 static bool
-is_parted(const struct tir *made, struct tir *out)
+is_parted(const struct tir *made, const struct tir *flat, struct tir *out)
 {
-	struct tir flat, parted;
+	struct tir parted;
 
-	if (!tir_sync(made, out))
-		return false;
-	schedule_flat(out, &flat);
-	return tir_sync(&flat, &parted);
+	return tir_sync(made, out) && tir_sync(flat, &parted);
 }
 
 bool
@@ -208,18 +205,18 @@ step_make(const struct tir *p, const struct step *s, struct tir *out, struct err
 bool
 step_apply(const struct tir *p, const struct step *s, struct tir *out, struct err *e)
 {
-	struct tir from = *p, made;
+	struct tir from = *p, made, flat;
 	struct err why = {0};
 
 	if (p->level == TIR_NEST && is_for_threads(p))
 		tir_unsync(p, &from);
 	if (!step_make(&from, s, &made, e))
 		return false;
-	if (!nest_is_proved(&from, &made, &why))
+	if (!nest_is_proved(&from, &made, &flat, &why))
 		return refuse(e, s, "unproved", why.msg);
 	made.is_proved = true;
 	*out = made;
-	return !is_for_threads(&made) || is_parted(&made, out) ||
+	return !is_for_threads(&made) || is_parted(&made, &flat, out) ||
 	    refuse(e, s, "barrier", "threads meet where no barrier parts them");
 }
 
@@ -414,15 +411,9 @@ copy_range(struct copy *c, st_id i, st_id end)
 }
 
 bool
-is_of_gpu(const struct st *loop)
-{
-	return loop->bind == BIND_block || loop->bind == BIND_warp || loop->bind == BIND_lane;
-}
-
-bool
 is_of_threads(const struct st *s)
 {
-	return s->op == ST_for && (is_of_gpu(s) || s->bind == BIND_parallel);
+	return s->op == ST_for && (st_is_gpu_loop(s) || s->bind == BIND_parallel);
 }
 
 /* ---- questions -------------------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ typedef bool step_fn(const struct tir *p, const struct step *s, struct tir *out,
 
 /* As step_apply, on a program without threads, but that nobody has proved what it makes. */
 bool step_make(const struct tir *p, const struct step *s, struct tir *out, struct err *e);
+/* As schedule_flat, with p's barriers and no others. */
+void schedule_flat_unparted(const struct tir *p, struct tir *out);
 /* Is a loop that is bound to an instruction, or to versions of a pipeline, still what that asks for? */
 bool step_marks_hold(const struct tir *p, const struct step *s, struct err *e);
-/* Is what steps have made of `was` proved, as it is and flat?  proved.c */
-bool nest_is_proved(const struct tir *was, const struct tir *p, struct err *e);
+/* Is what steps have made of `was` proved, as it is and flat, which it gives without barriers?  proved.c */
+bool nest_is_proved(const struct tir *was, const struct tir *p, struct tir *flat, struct err *e);
 /* Sets "PRIMITIVE: RULE: what NAME", ERR_INFEASIBLE; false. */
 bool refuse(struct err *e, const struct step *s, const char *rule, const char *what);
 /* The k-th name as a loop or a block of the program; false: refused. */
@@ -55,9 +57,7 @@ struct copy copy_begin(const struct tir *p, struct tir *out);
 void copy_end(struct copy *c);
 void copy_range(struct copy *c, st_id i, st_id end);
 
-/* Bound to an axis of a GPU: its extent is that of the kernel. */
-bool is_of_gpu(const struct st *loop);
-/* Has the program such a loop? */
+/* Has the program a loop that is bound to an axis of a GPU? */
 bool is_for_threads(const struct tir *p);
 /* A loop whose iterations are of threads of their own. */
 bool is_of_threads(const struct st *s);

@@ -31,10 +31,10 @@ has_threads(const struct tir *p, st_id loop)
 	st_id path[TIR_DEPTH];
 
 	for (uint32_t k = tir_path(p, loop, path); k-- > 0;)
-		if (p->st[path[k]].op == ST_for && is_of_gpu(&p->st[path[k]]))
+		if (st_is_gpu_loop(&p->st[path[k]]))
 			return true;
 	for (st_id i = loop; i < p->st[loop].end; i++)
-		if (p->st[i].op == ST_for && is_of_gpu(&p->st[i]))
+		if (st_is_gpu_loop(&p->st[i]))
 			return true;
 	return false;
 }

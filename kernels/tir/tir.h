@@ -195,6 +195,8 @@ int64_t intrin_moves(enum intrin what); /* bytes that it moves as one word; 0: i
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field);                                  /* of NFTRAX in tir.def */
 bool tir_arg_is(const struct st *call, uint32_t k, const char *letters); /* one of these, of intrin.def? */
+bool st_is_gpu_loop(const struct st *s); /* bound to an axis of a GPU: its extent is that of the kernel */
+bool st_is_thread(const struct st *s);   /* of these, over threads of a block */
 /* Statements around `at`, outermost first; out holds TIR_DEPTH. */
 uint32_t tir_path(const struct tir *p, st_id at, st_id *out);
 st_id tir_find_loop(const struct tir *p, struct str name); /* ST_NONE */

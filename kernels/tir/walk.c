@@ -54,6 +54,18 @@ intrin_moves(enum intrin what)
 	return what == INTRIN_move_16 ? 16 : what == INTRIN_move_8 ? 8 : what == INTRIN_move_4 ? 4 : 0;
 }
 
+bool
+st_is_thread(const struct st *s)
+{
+	return s->op == ST_for && (s->bind == BIND_warp || s->bind == BIND_lane);
+}
+
+bool
+st_is_gpu_loop(const struct st *s)
+{
+	return st_is_thread(s) || (s->op == ST_for && s->bind == BIND_block);
+}
+
 uint32_t
 tir_path(const struct tir *p, st_id at, st_id *out)
 {
