@@ -8,6 +8,8 @@
 
 #include "../proto/range.h"
 
+#include <string.h>
+
 static bool
 find(struct db *db, struct arena *a, const struct hash *key, struct m_perturbed *out, bool *known,
     struct err *e)
@@ -39,15 +41,39 @@ perturbed_find(struct db *db, struct arena *a, const struct hash *spec, const st
 	return find(db, a, &key, out, &known, e);
 }
 
-/* What was found first stays, unless more was. */
-static void
-keep_better(const struct m_perturbed *old, struct m_perturbed *p)
+/* Does meas_best() take a's row?  Of equal times it takes the schedule that comes first. */
+static bool
+comes_first(const struct m_row *a, const struct m_row *b)
 {
-	int64_t asked_ns = MAX_OF(old->asked_ns, p->asked_ns);
+	const int order = memcmp(a->schedule.p, b->schedule.p, MIN_OF(a->schedule.n, b->schedule.n));
 
-	if (old->schedule.n && (!p->schedule.n || p->ratio >= old->ratio))
+	if (a->median_ns != b->median_ns)
+		return a->median_ns < b->median_ns;
+	return order ? order < 0 : a->schedule.n < b->schedule.n;
+}
+
+/* Of two findings the one whose row counts stays: what explains a plan is known of the schedule it has. */
+static bool
+keep_better(struct db *db, struct arena *a, const struct meas_key *k, const struct m_perturbed *old,
+    struct m_perturbed *p, struct err *e)
+{
+	const int64_t asked_ns = MAX_OF(old->asked_ns, p->asked_ns);
+	struct m_row was, now;
+	bool has_was = false, has_now = false;
+
+	if (!old->schedule.n) {
+		p->asked_ns = asked_ns;
+		return true;
+	}
+	if (!meas_row(db, a, &p->spec, k, old->schedule, &was, &has_was, e) ||
+	    (p->schedule.n && !meas_row(db, a, &p->spec, k, p->schedule, &now, &has_now, e)))
+		return false;
+	if (!p->schedule.n ||
+	    (has_was && has_now && !was.fail && !now.fail ? !comes_first(&now, &was)
+							  : p->ratio >= old->ratio))
 		*p = *old;
 	p->asked_ns = asked_ns;
+	return true;
 }
 
 bool
@@ -64,8 +90,7 @@ perturbed_put(struct db *db, const struct meas_key *k, const struct m_perturbed 
 	    find(db, &tmp, &key, &old, &has_old, e);
 
 	keep.wall_ns = keep.wall_ns > 0 ? keep.wall_ns : db_wall(db);
-	if (ok && has_old)
-		keep_better(&old, &keep);
+	ok = ok && (!has_old || keep_better(db, &tmp, k, &old, &keep, e));
 	if (ok && has_base)
 		ok = rec_pack(&tmp, "perturbed", &keep, &record, e) &&
 		    q_run(db, e, SQL_PERTURBED_PUT, "hibi", &key, keep.asked_ns, record, db_wall(db));

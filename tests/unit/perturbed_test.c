@@ -116,6 +116,37 @@ with_the_cost(void **state)
 	box_close(&b);
 }
 
+/* Two searches found as much by other moves, and rows of equal time count by their schedules: what is known
+ * is of the row that counts, whichever was found first. */
+static void
+as_much_twice(void **state)
+{
+	static const char *const schedule[] = {"s sip=" MOVES ".m2>1", "s sip=" MOVES ".m3>1"};
+
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		struct box b;
+		struct meas_key k;
+		struct m_perturbed p;
+		struct m_cost c;
+		struct err e = {0};
+
+		box_open(&b);
+		k = box_env(&b, "fake", "device=x");
+		box_put(&b, "spec a", &k, box_row("s", 100, 10), 0);
+		for (int i = 0; i < 2; i++) {
+			const char *found = schedule[first ^ i];
+
+			box_put(&b, "spec a", &k, box_row(found, 95, 10), 0);
+			put(&b, &k, record("spec a", found, .95, 5));
+		}
+		c = box_find(&b, "spec a", &k, 1);
+		assert_true(rec_unpack(&b.a, "perturbed", c.perturbed, &p, &e));
+		assert_true(str_eq(p.schedule, c.schedule));
+		box_close(&b);
+	}
+}
+
 /* Moves that do not fit the code are gone from what is chosen by, and stay so when they are told of again;
  * other findings, and what was never measured, are left alone. */
 static void
@@ -214,7 +245,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(kept), cmocka_unit_test(with_the_cost),
-	    cmocka_unit_test(refuted), cmocka_unit_test(carried), cmocka_unit_test(words)};
+	    cmocka_unit_test(as_much_twice), cmocka_unit_test(refuted), cmocka_unit_test(carried),
+	    cmocka_unit_test(words)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
