@@ -37,6 +37,9 @@ struct loop_tiles {
 struct loop_tiles product_split(const struct product *w, const char *loop, int64_t size);
 /* The loops that there are, in this order. */
 bool product_reorder(const struct product *w, const char *const *loops, uint32_t n);
+enum { PRODUCT_WORD = 4 }; /* columns of a word of shared memory */
+/* product_copy.c: the factor's tile of a step, made where it is wanted, is shared; dims: in which order. */
+bool product_copy(const struct product *w, const char *suffix, const char *step, const char *dims);
 /* product_shape.c: sets t and parts, of some shapes.  false: none suits. */
 bool product_shape(struct product *w, const struct tile_shape *list, size_t n);
 /* Of a block. */

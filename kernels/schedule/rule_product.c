@@ -19,7 +19,6 @@ enum {
 	LEAST_STEP = 4,
 	FULL = 108 * 8 * 32, /* threads that keep a device busy */
 	MOST_PARTS = 64,
-	WORD = 4,       /* columns of a word of shared memory */
 	MOST_AGAIN = 64 /* operations for an element of a factor, in all tiles that it is in */
 };
 static const struct tile_shape shapes[] = {
@@ -289,7 +288,7 @@ add_blocks(struct product *w, struct loop_tiles *row, struct loop_tiles *column)
 static bool
 deal(const struct product *w, const char *element, const char *row, const char *column)
 {
-	const int64_t word = MIN_OF(w->t.own_columns, (int64_t)WORD);
+	const int64_t word = MIN_OF(w->t.own_columns, (int64_t)PRODUCT_WORD);
 	const struct loop_tiles rows = product_split(w, row, w->t.own_rows),
 				words = product_split(w, column, word),
 				runs = product_split(w, words.outer, w->t.columns / w->t.own_columns);
@@ -313,94 +312,6 @@ deal_tile(const struct product *w, const char *element, const char *row, const c
 	return w->mma == INTRIN_COUNT ? deal(w, element, row, column) : mma_deal(w, element, row, column);
 }
 
-/* A copy's elements to threads, as they lie in memory. */
-static bool
-deal_copy(const struct product *w, const char *loop)
-{
-	const int64_t threads = product_threads(w);
-	struct loop_tiles t;
-
-	if (loop_trips(&w->q->p, tir_find_loop(&w->q->p, str_of(loop))) == threads)
-		return propose(w->q, "bind %s lane", loop);
-	t = product_split(w, loop, threads);
-	return t.inner && propose(w->q, "bind %s lane", t.inner);
-}
-
-/* The loops of the copy, outermost first. */
-static uint32_t
-copy_loops(const struct product *w, const char *copy, const char **loop)
-{
-	const struct tir *p = &w->q->p;
-	const st_id at = blk_instance(p, tir_find_blk(p, str_of(arena_printf(p->arena, "t%s", copy))));
-	st_id path[TIR_DEPTH];
-	const uint32_t all = tir_path(p, at, path);
-	uint32_t n = 0;
-
-	for (uint32_t k = 0; k < all; k++)
-		if (p->st[path[k]].op == ST_for && p->st[path[k]].end == at + 1)
-			loop[n++] = p->st[path[k]].name;
-	return n;
-}
-
-/* As one; NULL: that cannot be. */
-static const char *
-fuse_copy(const struct product *w, const char *copy)
-{
-	const char *loop[TIR_DEPTH], *all = NULL;
-	const uint32_t n = copy_loops(w, copy, loop);
-
-	for (uint32_t k = 0; k < n; k++)
-		if (!(all = product_fuse(w, all, loop[k])))
-			return NULL;
-	return all;
-}
-
-/* Of a second factor by warps: false, and as before, where its tile is too small. */
-static bool
-deal_turned(const struct product *w, const char *copy)
-{
-	const struct tir was = w->q->p;
-	const size_t n = w->q->trace->n;
-	const char *loop[TIR_DEPTH];
-
-	if (copy_loops(w, copy, loop) == 2 && mma_copy_turned(w, loop[0], loop[1]))
-		return true;
-	take_back(w->q, &was, n);
-	return false;
-}
-
-/* Neighbours of a word to one thread, where there are words for all; the loop over them. */
-static const char *
-add_words(const struct product *w, const char *loop)
-{
-	const int64_t threads = product_threads(w);
-	struct loop_tiles t;
-
-	if (!loop || loop_trips(&w->q->p, tir_find_loop(&w->q->p, str_of(loop))) % (WORD * threads))
-		return loop;
-	t = product_split(w, loop, WORD);
-	return t.outer && t.inner && propose(w->q, "bind %s vector", t.inner) ? t.outer : NULL;
-}
-
-/* The factor's tile of a step, made where it is wanted, is shared. */
-static bool
-add_copy(const struct product *w, const char *suffix, const char *step, const char *dims)
-{
-	struct proposing *q = w->q;
-	const char *factor = q->p.buf[q->p.blk[product_blk(w, suffix)].out[0]].name,
-		   *copy = arena_printf(q->p.arena, "%s's", factor), *all;
-
-	if (!propose(q, "stage %%%s %s %s", factor, step, dims) ||
-	    !propose(q, "inline %s", product_part(w, suffix)) || !propose(q, "share %%%s", copy))
-		return false;
-	if (w->mma != INTRIN_COUNT && !mma_round(w, copy))
-		return false;
-	if (w->mma != INTRIN_COUNT && strcmp(suffix, "'b") == 0 && deal_turned(w, copy))
-		return true;
-	all = add_words(w, fuse_copy(w, copy));
-	return all && (w->mma == INTRIN_COUNT ? deal_copy : mma_copy)(w, all);
-}
-
 /* Of the steps of the sum: both factors' tiles, then what is multiplied of them. */
 static bool
 add_steps(const struct product *w)
@@ -414,8 +325,8 @@ add_steps(const struct product *w)
 
 	const bool ok = product_reorder(w, order, COUNT_OF(order)) &&
 	    propose(w->q, "share %%%s", product_sums(w)->name) &&
-	    add_copy(w, "'a", step, (by_warps ? as_it_is : turned)[many]) &&
-	    add_copy(w, "'b", step, (by_warps ? turned : as_it_is)[many]) &&
+	    product_copy(w, "'a", step, (by_warps ? as_it_is : turned)[many]) &&
+	    product_copy(w, "'b", step, (by_warps ? turned : as_it_is)[many]) &&
 	    deal_tile(w, k.inner, row, column);
 
 	if (ok && k.outer && w->mma != INTRIN_COUNT && tensor_row_of(w->mma)->of[1].type != DT_f32)

@@ -3,9 +3,8 @@
  * Two levels in one form.  NEST: loops around *block instances*; a block is what one primitive
  * computes at one point of its own iterators, and an instance binds these to indices over the
  * loops, under guards.  So a schedule moves loops and bindings and never looks into a block.
- * FLAT: bindings are substituted, and statements store.
- *
- * A program is a pre-order array: a pass reads one and builds another, over the same expressions. */
+ * FLAT: bindings are substituted, and statements store.  A program is a pre-order array: a pass
+ * reads one and builds another, over the same expressions. */
 #ifndef KORCH_TIR_H
 #define KORCH_TIR_H
 
@@ -149,10 +148,9 @@ struct tir {
 	ex_id *arg;
 	uint32_t n_st, n_buf, n_blk, n_iter, n_guard, n_arg;
 	uint32_t cap_st, cap_buf, cap_blk, cap_iter, cap_guard, cap_arg;
-	uint32_t n_var;        /* numbers that lets have used */
-	st_id open[TIR_DEPTH]; /* while it is built: statements whose body is not closed */
-	bool is_proved;        /* by kernels/schedule: as it is, and flat */
-	uint32_t n_open;
+	uint32_t n_var, n_open; /* numbers that lets have used; of `open` */
+	st_id open[TIR_DEPTH];  /* while it is built: statements whose body is not closed */
+	bool is_proved;         /* by kernels/schedule: as it is, and flat */
 };
 
 /* ---- building ------------------------------------------------------------------------------ */
@@ -195,8 +193,8 @@ int64_t intrin_moves(enum intrin what); /* bytes that it moves as one word; 0: i
 extern const char *const tir_scope_name[SCOPE_COUNT], *const tir_bind_name[BIND_COUNT];
 bool st_has(enum st_op op, char field);                                  /* of NFTRAX in tir.def */
 bool tir_arg_is(const struct st *call, uint32_t k, const char *letters); /* one of these, of intrin.def? */
-bool st_is_gpu_loop(const struct st *s); /* bound to an axis of a GPU: its extent is that of the kernel */
-bool st_is_thread(const struct st *s);   /* of these, over threads of a block */
+/* A loop bound to an axis of a GPU, whose extent is the kernel's; of these, one over threads of a block. */
+bool st_is_gpu_loop(const struct st *s), st_is_thread(const struct st *s);
 /* Statements around `at`, outermost first; out holds TIR_DEPTH. */
 uint32_t tir_path(const struct tir *p, st_id at, st_id *out);
 st_id tir_find_loop(const struct tir *p, struct str name); /* ST_NONE */
