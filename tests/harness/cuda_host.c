@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SECONDS = 300 };
+enum { PAGE = 4096, SECONDS = 300, WORD = 16 }; /* the longest that is moved */
 
 static size_t
 whole_pages(size_t n)
@@ -94,7 +94,7 @@ symbol_of(void *lib, const char *name)
 static int
 run_passes(void *lib, const struct kernel_code *k, const char *symbol, void *const *buf, int order)
 {
-	char *shared = guard_new(k->desc.shared_bytes), name[64];
+	char *shared = guard_new((k->desc.shared_bytes + WORD - 1) / WORD * WORD), name[64];
 	run_fn *run;
 	order_fn *set;
 	pass_fn *fn;
