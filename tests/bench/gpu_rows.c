@@ -147,6 +147,14 @@ print_rate(const struct cost_parts *p, double ns)
 		printf(" | %.4g GB/s", bytes);
 }
 
+/* The schedule that the line names, or else the space's first; of another one nothing was said. */
+static bool
+is_predicted(const struct gpu_row *g, const struct m_row *r)
+{
+	return g->predicted_ns &&
+	    (g->schedule.n ? str_eq(r->schedule, g->schedule) : str_is(r->schedule, "trace=1"));
+}
+
 void
 gpu_row_print(const struct gpu_row *g, const struct m_env *env, const struct m_row *r)
 {
@@ -154,8 +162,7 @@ gpu_row_print(const struct gpu_row *g, const struct m_env *env, const struct m_r
 	struct cost_parts parts;
 	int64_t bound = cost_bound_ns(&g->spec, &hw, &parts);
 
-	printf("row %s | %s%.*s | %.*s", g->name, r->schedule.n ? "" : "default", STR_ARG(r->schedule),
-	    STR_ARG(g->precision));
+	printf("row %s | %.*s | %.*s", g->name, STR_ARG(r->schedule), STR_ARG(g->precision));
 	if (r->fail) {
 		printf(" | %s: %.*s\n", err_name(err_of_wire(r->fail)), STR_ARG(r->cause));
 		return;
@@ -163,7 +170,7 @@ gpu_row_print(const struct gpu_row *g, const struct m_env *env, const struct m_r
 	printf(" | %lld ns", (long long)r->median_ns);
 	print_rate(&parts, (double)r->median_ns);
 	printf(" | bound %lld | predicted ", (long long)bound);
-	if (g->predicted_ns && str_eq(r->schedule, g->schedule)) /* of another one nothing was said */
+	if (is_predicted(g, r))
 		printf("%lld (%.2f)", (long long)g->predicted_ns,
 		    (double)g->predicted_ns / (double)r->median_ns);
 	else

@@ -236,7 +236,7 @@ is_wanted() {
 }
 passed=0 failed=0 left=0
 figure "call $then_ on $device, $(date -u +%Y-%m-%dT%H:%MZ), $(uname -m), $(ldd --version 2>/dev/null | sed -n '1s/.* //p') of libc"
-[ $then_ = 1 ] && [ -z "$only$from" ] && figure "written down before: on an H100 GEMM 4096 takes 2.2 ms at f16, 1.5 at TF32, 4.4 at f32 (stages=1: 3.7); torch's f16 0.19; attention 0.15 ms against 0.011; softmax 50-57 us (floor 40), LayerNorm 15-20 (floor 10)"
+[ $then_ = 1 ] && [ -z "$only$from" ] && figure "written down before: on an H100 GEMM 4096 takes 0.63 ms at f16, 1.1 at TF32, 4.2 at f32; torch's f16 0.19; softmax 50-57 us (floor 40), LayerNorm 15-20 (floor 10)"
 while read -r number most title; do
 	is_wanted "$number" || continue
 	[ $then_ != 4 ] || most=$((2 * most))

@@ -88,8 +88,8 @@ must 0 '[0-9] phases passed, 0 failed, 0 left' "$pack/lease.sh" "$dir/out" "$fak
 must 0 'phases passed, 0 failed, 0 left' "$pack/lease.sh" "$dir/out" "$fake"
 for line in '^starts: all [0-9]+ programs find their libraries' '^starts: device cuda:Fake-H200' '^calibration: calibration: [0-9.]+ us a launch' \
     '^calibration: repeats: 2 medians' '^graphs: random graphs: 3 specs, [0-9]+ kernels, [0-9]+ right and timed, 0 specs without any' '^graphs: f16:0.004' \
-    '^kernels: row gemm . default . f32 . [0-9]+ ns . [0-9.]+ (TFLOP|GB)/s . bound [0-9]+ . predicted 2000 .*regs 32 . blocks 8' \
-    '^kernels: row gemm . stages=1 ' '^sanitizer: SKIP: 1 part' '^models: .*candy_small-f32.korch (takes|runs in) ' '^peers: (SKIP: 1 part|peer )'; do
+    '^kernels: row gemm . trace=1 . f32 . [0-9]+ ns . [0-9.]+ (TFLOP|GB)/s . bound [0-9]+ . predicted 2000 .*regs 32 . blocks 32' \
+    '^kernels: row gemm . tm=2 tn=2 ' '^sanitizer: SKIP: 1 part' '^models: .*candy_small-f32.korch (takes|runs in) ' '^peers: (SKIP: 1 part|peer )'; do
 	has "$line" "$dir/out/figures.txt"
 done
 [ "$(grep -c '^lease: phase 4 ' "$dir/out/figures.txt")" = 2 ] && ok || bad "phase 4 was done again, or never"
