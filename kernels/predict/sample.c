@@ -149,11 +149,6 @@ sample_plain(struct arena *a, const struct spec *s, const struct target *t, cons
 	struct sched nothing;
 	struct err none = {0};
 
-	if (t->is_cuda) {
-		if (!sample_make(a, s, STR(""), t, hw, heat, out, &none))
-			out->n_leaves = 0;
-		return;
-	}
 	add_spec(s, t, hw, heat, out);
 	if (!sched_read(STR(""), &nothing, &none))
 		bug("the empty schedule is refused");

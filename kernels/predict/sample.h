@@ -60,8 +60,7 @@ void sample_of_spec(const struct spec *s, const struct target *t, const struct h
 /* ERR_INFEASIBLE where the schedule makes no program of the spec; ERR_FORMAT where it is no schedule. */
 bool sample_make(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const struct hw *hw, struct str heat, struct sample *out, struct err *e) MUST_CHECK;
-/* Before any schedule, for a kernel whose schedules are not yet listed: of a nest for each primitive, or of a
- * GPU's default; where that makes no program, its leaves are missing. */
+/* Before any schedule, for a kernel whose schedules are not yet listed: of a nest for each primitive. */
 void sample_plain(struct arena *a, const struct spec *s, const struct target *t, const struct hw *hw,
     struct str heat, struct sample *out);
 void sample_flat(const struct sample *s, float out[SAMPLE_FLAT]);
