@@ -226,15 +226,64 @@ positive(long v)
 	return v > 0 ? (double)v : 0;
 }
 
+enum { MOST_CACHES = 16 };
+
+/* "32768K" */
+static double
+bytes_of(struct str text)
+{
+	static const char units[] = "KMG";
+	const char *unit = text.n ? strchr(units, text.p[text.n - 1]) : NULL;
+	int64_t n, scale = 1;
+
+	if (unit)
+		text.n--;
+	for (const char *u = units; unit && u <= unit; u++)
+		scale *= 1024;
+	return str_to_i64(text, &n) && n > 0 && n < (int64_t)1 << 20 ? (double)(n * scale) : 0;
+}
+
+double
+dev_cpu_cache_bytes(const char *folder, int level)
+{
+	char path[OS_PATH_MAX], text[64];
+	int64_t is;
+
+	for (int i = 0; i < MOST_CACHES; i++) {
+		(void)snprintf(path, sizeof(path), "%s/index%d/level", folder, i);
+		read_line(path, text, sizeof(text));
+		if (!str_to_i64(str_of(text), &is) || is != level)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/index%d/type", folder, i);
+		read_line(path, text, sizeof(text));
+		if (strcmp(text, "Instruction") == 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/index%d/size", folder, i);
+		read_line(path, text, sizeof(text));
+		return bytes_of(str_of(text));
+	}
+	return 0;
+}
+
+/* Where the kernel does not say, what the C library makes of it: on some CPUs the last one's is that of all
+ * of a socket's, of which a core reaches one. */
+static double
+cache_bytes(int level, int name)
+{
+	const double bytes = dev_cpu_cache_bytes("/sys/devices/system/cpu/cpu0/cache", level);
+
+	return bytes > 0 ? bytes : positive(sysconf(name));
+}
+
 static void
 describe_facts(struct dev_info *out)
 {
 	out->fact[DEV_FACT_cores] = count_cores();
 	out->fact[DEV_FACT_threads_per_core] = threads_per_core();
 	out->fact[DEV_FACT_max_mhz] = max_mhz();
-	out->fact[DEV_FACT_l1_bytes] = positive(sysconf(_SC_LEVEL1_DCACHE_SIZE));
-	out->fact[DEV_FACT_l2_bytes] = positive(sysconf(_SC_LEVEL2_CACHE_SIZE));
-	out->fact[DEV_FACT_l3_bytes] = positive(sysconf(_SC_LEVEL3_CACHE_SIZE));
+	out->fact[DEV_FACT_l1_bytes] = cache_bytes(1, _SC_LEVEL1_DCACHE_SIZE);
+	out->fact[DEV_FACT_l2_bytes] = cache_bytes(2, _SC_LEVEL2_CACHE_SIZE);
+	out->fact[DEV_FACT_l3_bytes] = cache_bytes(3, _SC_LEVEL3_CACHE_SIZE);
 	out->fact[DEV_FACT_memory_bytes] =
 	    positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
 }

@@ -143,6 +143,9 @@ bool dev_cpu_describe(struct dev_info *out, struct err *e) MUST_CHECK;
 /* The instruction set of generated code: the CPU's widest within KORCH_ISA.  ERR_HOST where it is older than
  * any, ERR_USAGE where KORCH_ISA names none of its. */
 bool dev_cpu_isa(enum isa *out, struct err *e) MUST_CHECK;
+/* Of that level's data, by a folder as of Linux' /sys/devices/system/cpu/cpu0/cache: what one core reaches;
+ * 0: it does not say. */
+double dev_cpu_cache_bytes(const char *folder, int level);
 bool dev_cpu_is_held(enum isa *to); /* does KORCH_ISA hold libraries, too, to a set? */
 
 /* ---- the fake device ------------------------------------------------------------------ */
