@@ -150,6 +150,7 @@ fit_interval(const struct train_set *set, enum predict_head head, const float *v
 			r[n++] = (struct residual){
 			    .off = row->log_ratio - (double)value[i],
 			    .group = predict_group(&row->sample),
+			    .model = row->model,
 			};
 	}
 	interval_fit(r, n, out);

@@ -22,10 +22,12 @@ struct interval {
 };
 struct residual {
 	double off; /* ln(time / predicted) */
-	uint32_t group;
+	uint32_t group, model;
 };
 uint32_t interval_group(double bound_ns, bool is_linear, bool is_parallel);
-/* A group with too few residuals for a level has those of all groups, widened. */
+/* A group with too few residuals for a level has those of all groups, widened.  Kernels of one model are off
+ * alike, and the next model is none of these: ends move out until each model's residuals lie between those of
+ * the other models as often as they should. */
 void interval_fit(const struct residual *r, uint32_t n, struct interval *out);
 /* ln(time / predicted) below which that share of kernels is; 0 < level < 1, between levels in proportion. */
 double interval_at(const struct interval *v, uint32_t group, double level);
