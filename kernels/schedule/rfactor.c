@@ -199,7 +199,15 @@ add_iterator(const struct factor *t, struct part *q, struct tir *out, st_id loop
 	return ix_axis(t->p->tx, tir_add_iter(out, iterator_name(t, loop), kind, extent));
 }
 
-/* The old place of result k, and the lane behind it. */
+/* Inside a loop, lanes of one result are side by side; others are parts of the whole, each in one piece:
+ * points that are side by side in the result are so in its parts. */
+static bool
+lane_is_last(const struct factor *t)
+{
+	return t->is_inside;
+}
+
+/* The old place of result k, and the lane behind or before it. */
 static ixv_id
 place_of(const struct factor *t, const struct part *q, uint32_t k, bool with_lane)
 {
@@ -207,11 +215,15 @@ place_of(const struct factor *t, const struct part *q, uint32_t k, bool with_lan
 	struct tx_subst sub = {.to = q->to, .n = q->n_to};
 	struct ixv at = ixv_get(x, t->p->blk[t->blk].at[k]);
 	ix_id i[MAX_RANK + 1];
+	uint32_t n = 0;
 
+	if (with_lane && !lane_is_last(t))
+		i[n++] = q->lane;
 	for (uint32_t d = 0; d < at.n; d++)
-		i[d] = ix_subst(x, &sub, at.i[d]);
-	i[at.n] = q->lane;
-	return ixv_make(x, at.n + with_lane, i);
+		i[n++] = ix_subst(x, &sub, at.i[d]);
+	if (with_lane && lane_is_last(t))
+		i[n++] = q->lane;
+	return ixv_make(x, n, i);
 }
 
 /* The old iterators over elements are what they were bound to. */
@@ -260,12 +272,14 @@ add_partial_buf(const struct factor *t, struct tir *out, buf_id of)
 {
 	struct tir_buf b = t->p->buf[of];
 	const char *name = arena_printf(out->arena, "%s'p", b.name);
+	const int before = lane_is_last(t) ? 0 : 1;
 	int64_t dim[MAX_RANK];
 
 	while (has_buf(out, name))
 		name = arena_printf(out->arena, "%s'", name);
-	memcpy(dim, b.dim, sizeof(dim));
-	dim[b.rank] = t->extent;
+	dim[before ? 0 : b.rank] = t->extent;
+	for (int d = 0; d < b.rank; d++)
+		dim[d + before] = b.dim[d];
 	b = tir_buf_make(name, b.type, BUF_TEMP, t->is_inside ? SCOPE_local : SCOPE_global, b.rank + 1, dim);
 	return tir_add_buf(out, &b);
 }
