@@ -218,6 +218,16 @@ add_number(const struct disjoint *t, struct numbers *l, ix_id number)
 	return true;
 }
 
+static ix_id
+one_number(struct tx *x, const struct numbers *l)
+{
+	ix_id flat = ix_const(x, 0);
+
+	for (uint32_t k = 0; k < l->n; k++)
+		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, l->digit[k])->hi + 1), l->digit[k]);
+	return flat;
+}
+
 /* Does each iteration make such tiles, whose numbers as digits of one only rise?  So do two loops over tiles
  * that have become one.  Where two loops are one whose tiles go over the end of the inner one's, a tile has
  * several iterators: as few as will do, or as many. */
@@ -227,7 +237,7 @@ tiles_rise(const struct disjoint *t, st_id instance, bool few)
 	const uint32_t n = t->p->blk[t->p->st[instance].ref].n_iter;
 	struct tx *x = t->p->tx;
 	struct numbers all = {.n = 0};
-	ix_id flat = ix_const(x, 0), tile = IX_NONE;
+	ix_id flat, tile = IX_NONE;
 
 	for (uint32_t first = 0, end; first < n; first = end) {
 		uint32_t tried = 1;
@@ -240,8 +250,7 @@ tiles_rise(const struct disjoint *t, st_id instance, bool few)
 		if (tried > n - first || !add_number(t, &all, tile))
 			return false;
 	}
-	for (uint32_t k = 0; k < all.n; k++)
-		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, all.digit[k])->hi + 1), all.digit[k]);
+	flat = one_number(x, &all);
 	return next_is_above(t, flat, flat);
 }
 
@@ -270,15 +279,12 @@ digits_rise(const struct disjoint *t, st_id instance)
 	const struct ixv at = ixv_get(t->p->tx, s->at);
 	struct tx *x = t->p->tx;
 	struct numbers all = {.n = 0};
-	ix_id flat = ix_const(x, 0);
 
 	for (uint32_t k = 0; k < b->n_iter; k++)
 		if (t->p->iter[b->iter0 + k].kind == ITER_SPACE &&
 		    ix_has(x, at.i[k], t->p->st[t->loop].axis) && !add_digit(t, &all, at.i[k]))
 			return false;
-	for (uint32_t k = 0; k < all.n; k++)
-		flat = ix_add(x, ix_mulc(x, flat, ix_get(x, all.digit[k])->hi + 1), all.digit[k]);
-	return rises(t, instance, flat);
+	return rises(t, instance, one_number(x, &all));
 }
 
 /* Each point of the result by one iteration: one of its indices, or some in a row as digits of one, only

@@ -199,15 +199,8 @@ add_iterator(const struct factor *t, struct part *q, struct tir *out, st_id loop
 	return ix_axis(t->p->tx, tir_add_iter(out, iterator_name(t, loop), kind, extent));
 }
 
-/* Inside a loop, lanes of one result are side by side; others are parts of the whole, each in one piece:
- * points that are side by side in the result are so in its parts. */
-static bool
-lane_is_last(const struct factor *t)
-{
-	return t->is_inside;
-}
-
-/* The old place of result k, and the lane behind or before it. */
+/* The old place of result k, and the lane.  Inside a loop lanes of one result are side by side; else they are
+ * parts of the whole, each in one piece: neighbours in the result are neighbours in its parts. */
 static ixv_id
 place_of(const struct factor *t, const struct part *q, uint32_t k, bool with_lane)
 {
@@ -217,11 +210,11 @@ place_of(const struct factor *t, const struct part *q, uint32_t k, bool with_lan
 	ix_id i[MAX_RANK + 1];
 	uint32_t n = 0;
 
-	if (with_lane && !lane_is_last(t))
+	if (with_lane && !t->is_inside)
 		i[n++] = q->lane;
 	for (uint32_t d = 0; d < at.n; d++)
 		i[n++] = ix_subst(x, &sub, at.i[d]);
-	if (with_lane && lane_is_last(t))
+	if (with_lane && t->is_inside)
 		i[n++] = q->lane;
 	return ixv_make(x, n, i);
 }
@@ -272,7 +265,7 @@ add_partial_buf(const struct factor *t, struct tir *out, buf_id of)
 {
 	struct tir_buf b = t->p->buf[of];
 	const char *name = arena_printf(out->arena, "%s'p", b.name);
-	const int before = lane_is_last(t) ? 0 : 1;
+	const int before = t->is_inside ? 0 : 1;
 	int64_t dim[MAX_RANK];
 
 	while (has_buf(out, name))

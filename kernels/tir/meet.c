@@ -107,17 +107,17 @@ are_alike(const struct owner *a, const struct owner *b)
 	    a->rest == b->rest && (a->kind != OF_TILES || tir_tiles_equal(&a->tiles, &b->tiles));
 }
 
-/* Of the buffer that the instruction touches there. */
+/* Elements that the call moves as one word from or to there; 1: only an index of its is read there. */
 static int64_t
-element_bytes(const struct meet_place *c, const struct st *call, ixv_id at)
+word_of(const struct meet_place *c, const struct st *call, ixv_id at)
 {
 	for (uint32_t k = 0; k < call->n_arg; k++) {
 		const struct ex *n = ex_get(c->p->tx, c->p->arg[call->arg0 + k]);
 
 		if (n->kind == EX_READ && n->at == at)
-			return (int64_t)dtype_size(n->type);
+			return intrin_moves((enum intrin)call->ref) / (int64_t)dtype_size(n->type);
 	}
-	bug("a call touches none of its places");
+	return 1;
 }
 
 /* How many values in a row the first index has there: an instruction goes on from its place; 0: any. */
@@ -131,7 +131,7 @@ width_of(const struct meet_place *c, ixv_id at)
 	if (t->op != ST_call)
 		return 1;
 	if (intrin_moves((enum intrin)t->ref))
-		return rank > 1 ? 1 : intrin_moves((enum intrin)t->ref) / element_bytes(c, t, at);
+		return rank > 1 ? 1 : word_of(c, t, at);
 	for (uint32_t of = 0; row && of < TENSOR_OFS; of++) {
 		const ex_id *arg = c->p->arg + t->arg0 + tensor_arg(row, of);
 		const char *letters = row->of[of].at;

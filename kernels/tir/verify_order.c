@@ -40,15 +40,27 @@ reads_in_ix(void *self, ix_id i)
 	ix_reads(r->p->tx, i, touch_read, &r->t);
 }
 
-/* Reads first; a place that is written alone is none of them. */
+static void
+reads_in_place(struct reads_of *r, ixv_id place)
+{
+	const struct ixv at = ixv_get(r->p->tx, place);
+
+	for (uint32_t d = 0; d < at.n; d++)
+		reads_in_ix(r, at.i[d]);
+}
+
+/* Reads first; a place that is written alone is none of them, but what its indices are read of. */
 static void
 touch_call(struct reads_of *r, const struct st *s)
 {
 	const ex_id *arg = r->p->arg + s->arg0;
 
-	for (uint32_t k = 0; k < s->n_arg; k++)
-		if (!tir_arg_is(s, k, "w"))
+	for (uint32_t k = 0; k < s->n_arg; k++) {
+		if (tir_arg_is(s, k, "w"))
+			reads_in_place(r, ex_get(r->p->tx, arg[k])->at);
+		else
 			reads_in_ex(r, arg[k]);
+	}
 	for (uint32_t k = 0; k < s->n_arg; k++)
 		if (tir_arg_is(s, k, "wu")) {
 			const struct ex *n = ex_get(r->p->tx, arg[k]);
@@ -75,10 +87,7 @@ tir_touches(const struct tir *p, st_id i, touch_fn *fn, void *self)
 	const struct tir_block *b = &p->blk[s->ref];
 
 	for (uint32_t k = 0; k < b->n_out; k++) {
-		struct ixv at = ixv_get(p->tx, b->at[k]);
-
-		for (uint32_t d = 0; d < at.n; d++)
-			reads_in_ix(&r, at.i[d]);
+		reads_in_place(&r, b->at[k]);
 		reads_in_ex(&r, b->value[k]);
 	}
 	for (uint32_t k = 0; k < b->n_out; k++)

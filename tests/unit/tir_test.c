@@ -81,6 +81,19 @@ static const char turned[] = "tir flat\n"
 			     "buf %0 f32[128] global operand 0\n"
 			     "buf %1 f32[64] global result 0\n"
 			     "call turn(%0[4], i64(16), %1[0], i64(8))\n";
+/* Words whose places are read of a shared buffer: of the one that is written another thread has stored it. */
+static const char indexed[] = "tir flat\n"
+			      "buf %0 f32[16] global operand 0\n"
+			      "buf %1 f32[16] global result 0\n"
+			      "buf %s i64[4] shared temp\n"
+			      "for b in 0..1 block\n"
+			      "  alloc %s\n"
+			      "  for l in 0..4 lane\n"
+			      "    store %s[l] = index(3 - l)\n"
+			      "  sync shared\n"
+			      "  for l2 in 0..4 lane\n"
+			      "    call move_16(%1[4*value(%s[3 - l2], 0, 3)], %0[4*value(%s[l2], 0, 3)])\n"
+			      "  sync shared\n";
 /* A constant whose columns lie in two panels of three, in one dimension; the last column is none. */
 static const char packed[] =
     "tir flat\n"
@@ -164,7 +177,7 @@ static const char versions[] = "tir flat\n"
 			       "    store %1[4, q] = %s[0, 3 - q]\n"
 			       "  sync shared\n";
 static const char *const all[] = {versions, row_sums, guarded_tiles, lanes, flat, shared, turned, packed,
-    halved, nested, called, multiplied};
+    halved, indexed, nested, called, multiplied};
 
 static bool
 verdict(const char *text, struct err *e)
@@ -335,6 +348,7 @@ static const struct mutation refused[] = {
     {halved, "0 <= 12*p", "-1 <= 12*p", "bounds"},
     {halved, "f32[52]", "f32[50]", "bounds"},
     {halved, "((y + 1) div 2)", "(y div 2)", "bounds"},
+    {indexed, "  sync shared\n  for l2", "  for l2", "sync"},
     {nested, "call fma8_f32", "call dot4_i8", "value"},
     {nested, "call fma8_f32", "call turn", "instruction"},
     {nested, "t1.i1 in 0..8", "t1.i1 in 0..7", "indices"},
