@@ -93,7 +93,8 @@ opt_codegen(struct opt_call *c, struct err *e)
 
 	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
 	    !codegen_run(&flat, &w, &p, e) ||
-	    !(is_cuda(c) ? codegen_cuda : codegen_c)(c->a, &p, n_operands(&p), "k", &k, e))
+	    !(is_cuda(c) ? codegen_cuda(c->a, &p, n_operands(&p), "k", &k, e)
+			 : codegen_c(c->a, &p, n_operands(&p), "k", 8, &k, e)))
 		return false;
 	if (l.prints)
 		sb_addf(c->out, "== %s", is_cuda(c) ? "CUDA" : "C");

@@ -74,6 +74,16 @@ void find_overlaps(struct arena *a, const struct tir *p, struct sharing *out);
 /* Is it an innermost loop over such a result, no iteration of which touches what another one stores? */
 bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
 
+/* wide.c: loops and rows that are printed as vectors.  Of the program that is printed. */
+struct wide {
+	uint32_t lanes; /* floats in a register of the target; 0: there are no vectors */
+	uint32_t *loop; /* of each statement: lanes of the vectors that it goes by; 0: it is no such loop */
+	uint32_t
+	    *buf;  /* of each buffer: lanes of the vectors that it is an array of; 0: it is one of elements */
+	bool *var; /* of each let's number: it names a vector */
+};
+void find_wide(struct arena *a, const struct tir *p, uint32_t lanes, struct wide *out);
+
 /* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
 bool is_fold(enum prim p, bool team, uint32_t *out);
 
@@ -131,6 +141,10 @@ struct printing {
 	uint32_t *number;  /* by which it is named */
 	uint32_t n_axes;   /* of this pass, so far */
 	struct sharing sharing;
+	struct wide wide;
+	axis_id lane;    /* of the loop that is printed as vectors; AXIS_NONE */
+	int64_t lane_at; /* its first value in this vector */
+	uint32_t vec;    /* lanes of the vector */
 	struct strbuf sb;
 	int depth;
 	const struct threads *threads; /* of the pass, on a GPU */
@@ -157,6 +171,15 @@ void print_body(struct printing *g, st_id first, st_id end);
 bool in_register(const struct tir_buf *b);
 int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a thread; 0: in none */
 
+/* print_wide.c: a loop that goes by vectors (find_wide). */
+void print_wide(struct printing *g, st_id i);
+const char *print_lanes(struct printing *g, buf_id b, ix_id i); /* elements side by side, a vector of them */
+const char *wide_text(enum prim prim);                          /* as prim.def has it */
+bool is_vector(
+    const struct printing *g, ex_id e); /* of such a loop: do its lanes have values of their own? */
+const char *vector_text(struct printing *g, ex_id e);       /* of one lane for all: a vector, too */
+bool print_held(struct printing *g, const struct st *call); /* false: it is not `hold` of a row of vectors */
+
 /* print_pass.c: passes. */
 struct program {
 	struct printing g;
@@ -173,7 +196,7 @@ void print_arrays(struct program *q, const struct use *u, bool call);
 /* What calls the body of pass n, from its name on; range: the body's lo and hi. */
 void print_entry(struct program *q, const struct use *u, uint32_t n, const char *range);
 bool print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
-    const struct dialect *d, struct codegen_kernel *out, struct err *e) MUST_CHECK;
+    const struct dialect *d, uint32_t lanes, struct codegen_kernel *out, struct err *e) MUST_CHECK;
 
 /* threads.c: a GPU's loops.  Of a pass: as many warps (1: none are told apart) of so many lanes. */
 struct threads {

@@ -60,8 +60,8 @@ static const struct dialect dialect_c = {
 };
 
 bool
-codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol, uint32_t lanes,
     struct codegen_kernel *out, struct err *e)
 {
-	return print_program(a, p, n_operands, symbol, &dialect_c, out, e);
+	return print_program(a, p, n_operands, symbol, &dialect_c, lanes, out, e);
 }

@@ -211,5 +211,5 @@ codegen_cuda(struct arena *a, const struct tir *p, uint32_t n_operands, const ch
     struct codegen_kernel *out, struct err *e)
 {
 	return is_dealt_out(p, e) &&
-	    print_program(a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, out, e);
+	    print_program(a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, 0, out, e);
 }

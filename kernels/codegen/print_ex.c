@@ -44,6 +44,13 @@ suffix(enum dtype t)
 	return is_half(t) ? "f32" : dtype_name(t);
 }
 
+/* Of functions of f32. */
+static const char *
+width(struct printing *g, bool wide)
+{
+	return wide ? arena_printf(g->a, "v%u", g->vec) : "f32";
+}
+
 /* ---- constants --------------------------------------------------------------------------------------- */
 static const char *
 real_text(struct printing *g, double v, bool is_double)
@@ -194,17 +201,17 @@ print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi)
 /* ---- values -------------------------------------------------------------------------------------------- */
 /* A row's text with operands put in (prim.def says what $0, $T and $S are). */
 static const char *
-filled(struct printing *g, const struct ex *n, const char *const *arg)
+filled(struct printing *g, const struct ex *n, bool wide, const char *const *arg)
 {
 	const enum dtype of = ex_get(g->p->tx, n->arg[n->prim == PRIM_pow && n->n_arg > 1])->type;
 	struct strbuf sb;
 
 	sb_init(&sb, g->a);
-	for (const char *t = prim_info[n->prim].text; *t; t++) {
+	for (const char *t = wide ? wide_text(n->prim) : prim_info[n->prim].text; *t; t++) {
 		if (*t != '$')
 			sb_addc(&sb, *t);
 		else if (*++t == 'T' || *t == 'S')
-			sb_addz(&sb, suffix(*t == 'T' ? n->type : of));
+			sb_addz(&sb, wide ? width(g, wide) : suffix(*t == 'T' ? n->type : of));
 		else
 			sb_addz(&sb, arg[*t - '0']);
 	}
@@ -213,13 +220,13 @@ filled(struct printing *g, const struct ex *n, const char *const *arg)
 
 /* min and max with a constant need not ask whether that is a number. */
 static const char *
-bound_text(struct printing *g, const struct ex *n)
+bound_text(struct printing *g, const struct ex *n, bool wide)
 {
 	for (uint32_t k = 0; k < 2; k++) {
 		const struct ex *c = ex_get(g->p->tx, n->arg[k]);
 
 		if (c->kind == EX_CONST && c->real == c->real)
-			return arena_printf(g->a, "k_%s1_f32(%s, %s)", prim_info[n->prim].name,
+			return arena_printf(g->a, "k_%s1_%s(%s, %s)", prim_info[n->prim].name, width(g, wide),
 			    print_ex(g, n->arg[1 - k]), print_ex(g, n->arg[k]));
 	}
 	return NULL;
@@ -227,32 +234,44 @@ bound_text(struct printing *g, const struct ex *n)
 
 /* Forms that a last bit may differ in. */
 static const char *
-fast_text(struct printing *g, const struct ex *n)
+fast_text(struct printing *g, const struct ex *n, bool wide)
 {
 	if (n->type != DT_f32 || tx_is_strict(g->p->tx))
 		return NULL;
 	if (n->prim == PRIM_min || n->prim == PRIM_max)
-		return bound_text(g, n);
+		return bound_text(g, n, wide);
 	const struct ex *inner = n->prim == PRIM_tanh ? ex_get(g->p->tx, n->arg[0]) : NULL;
 
 	if (inner && inner->kind == EX_MAP && inner->prim == PRIM_softplus) /* one e^x does for both */
-		return arena_printf(g->a, "k_tanh_softplus_f32(%s)", print_ex(g, inner->arg[0]));
+		return arena_printf(
+		    g->a, "k_tanh_softplus_%s(%s)", width(g, wide), print_ex(g, inner->arg[0]));
 	return NULL;
+}
+
+/* Its operands have one type: scalars do not stand beside vectors. */
+static bool
+is_function(enum prim p)
+{
+	return strchr(wide_text(p), '_') != NULL;
 }
 
 static const char *
 map_text(struct printing *g, const struct ex *n)
 {
-	const char *arg[3], *fast = fast_text(g, n);
+	bool wide = false;
+
+	for (uint32_t k = 0; k < n->n_arg; k++)
+		wide |= is_vector(g, n->arg[k]);
+	const char *arg[3], *fast = fast_text(g, n, wide);
 
 	if (fast)
 		return fast;
 	for (uint32_t k = 0; k < n->n_arg; k++)
-		arg[k] = print_ex(g, n->arg[k]);
+		arg[k] = wide && is_function(n->prim) ? vector_text(g, n->arg[k]) : print_ex(g, n->arg[k]);
 	if (n->prim == PRIM_cast)
 		return arena_printf(g->a, "k_cast_%s_%s(%s)", suffix(ex_get(g->p->tx, n->arg[0])->type),
 		    dtype_name(n->type), arg[0]);
-	const char *v = filled(g, n, arg);
+	const char *v = filled(g, n, wide, arg);
 
 	if (is_half(n->type))
 		return n->prim == PRIM_select ? v
@@ -269,6 +288,10 @@ print_element(struct printing *g, buf_id b, ixv_id at)
 	const char *array = print_buf(g, b);
 	ix_id i = ixv_get(g->p->tx, at).i[0];
 
+	if (g->lane != AXIS_NONE && ix_has(g->p->tx, i, g->lane))
+		return print_lanes(g, b, i);
+	if (g->wide.buf[b]) /* one lane of a vector */
+		return arena_printf(g->a, "K_LANE(%s, %s)", array, print_ix(g, i));
 	if (registers_of(g, f) == 1)
 		return array;
 	if (f->scope == SCOPE_spread) /* a thread's are so many elements apart as there are threads */

@@ -179,10 +179,11 @@ print_entry(struct program *q, const struct use *u, uint32_t n, const char *rang
 
 bool
 print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
-    const struct dialect *d, struct codegen_kernel *out, struct err *e)
+    const struct dialect *d, uint32_t lanes, struct codegen_kernel *out, struct err *e)
 {
-	struct program q = {
-	    .g = {.a = a, .p = p, .symbol = symbol, .d = d}, .k = out, .n_operands = n_operands};
+	struct program q = {.g = {.a = a, .p = p, .symbol = symbol, .d = d, .lane = AXIS_NONE},
+	    .k = out,
+	    .n_operands = n_operands};
 
 	*out = (struct codegen_kernel){.n_passes = 0};
 	if (!codegen_packs(a, p, out, e))
@@ -193,6 +194,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 	if (!has_calls(p, d, e))
 		return false;
 	find_overlaps(a, p, &q.g.sharing);
+	find_wide(a, p, lanes, &q.g.wide);
 	out->overlaps = q.g.sharing.pair;
 	out->n_overlaps = q.g.sharing.n;
 	add_up(&q);

@@ -159,11 +159,17 @@ print_if(struct printing *g, st_id i)
 }
 
 static void
-print_alloc(struct printing *g, const struct tir_buf *b, const char *name)
+print_alloc(struct printing *g, buf_id buf)
 {
+	const struct tir_buf *b = &g->p->buf[buf];
+	const uint32_t lanes = g->wide.buf[buf];
+	const char *name = print_buf(g, buf);
+
 	if (!in_register(b))
 		return;
-	if (registers_of(g, b) > 1)
+	if (lanes)
+		print_line(g, "k_v%u %s[%lld];", lanes, name, (long long)(b->dim[0] / lanes));
+	else if (registers_of(g, b) > 1)
 		print_line(
 		    g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)registers_of(g, b));
 	else
@@ -180,6 +186,10 @@ print_statement(struct printing *g, st_id i)
 		return;
 	switch (s->op) {
 	case ST_for:
+		if (g->wide.loop[i]) {
+			print_wide(g, i);
+			return;
+		}
 		print_loop(g, i, print_ix(g, s->from), print_ix(g, s->to));
 		return;
 	case ST_if:
@@ -193,10 +203,11 @@ print_statement(struct printing *g, st_id i)
 		print_store(g, s);
 		return;
 	case ST_alloc:
-		print_alloc(g, &g->p->buf[s->ref], print_buf(g, s->ref));
+		print_alloc(g, s->ref);
 		return;
 	case ST_call:
-		print_call(g, s);
+		if (!print_held(g, s))
+			print_call(g, s);
 		return;
 	case ST_index:
 		from = print_ix(g, s->from);

@@ -93,7 +93,8 @@ make_kernel(struct arena *a, const struct spec *s, struct str trace, const struc
 
 	*out = (struct kernel_code){.head_bytes = 0};
 	if (!emit_loop_program(a, s, trace, chosen, t, &p, e) ||
-	    !(t->is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, symbol, k, e))
+	    !(t->is_cuda ? codegen_cuda(a, &p, s->g.n_inputs, symbol, k, e)
+			 : codegen_c(a, &p, s->g.n_inputs, symbol, (uint32_t)t->simd_bytes / 4, k, e)))
 		return false;
 	out->text = k->text;
 	describe(k, t, out);

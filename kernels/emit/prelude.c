@@ -13,8 +13,10 @@ emit_c_prelude(struct arena *a, const struct target *t)
 	sb_init(&sb, a);
 	if (t->strict)
 		sb_addz(&sb, "#define K_STRICT\n");
-	sb_addf(&sb, "typedef float kvec __attribute__((vector_size(%d), aligned(4), may_alias));\n",
-	    t->simd_bytes);
+	sb_addf(&sb,
+	    "typedef float kvec __attribute__((vector_size(%d), aligned(4), may_alias));\n#define K_LANES "
+	    "%d\n",
+	    t->simd_bytes, t->simd_bytes / 4);
 	/* A vector, and a place, of which the compiler knows nothing.  Sums that begin with a known zero
 	 * begin with a product instead, and which of two products goes into the multiply-add then differs
 	 * from tile to tile; products that tiles have in common move out of them and are rounded. */
@@ -85,11 +87,13 @@ emit_cuda_prelude(struct arena *a, bool for_host)
  * Short rows of sums must not be zeroed by a call of memset: no loop-distribute-patterns.
  * Not -O3: it unrolls the loop of two channels inside `inside ? x[i] : 0` first, and gcc 12 then
  * vectorises the outer loop with the condition of the wrong iterations (prop/linear_test, seed 1).
- * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time. */
+ * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time.
+ * No code-hoisting, tree-bit-ccp: a fifth of what is left, for nothing that a kernel's time shows. */
 #define BOTH                                                                                                 \
 	"-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",                              \
 	    "--param=max-completely-peeled-insns=120", "-fno-math-errno", "-fno-trapping-math",              \
-	    "-fno-tree-pre", "-fno-tree-loop-distribute-patterns", "-fwrapv"
+	    "-fno-tree-pre", "-fno-code-hoisting", "-fno-tree-bit-ccp",                                      \
+	    "-fno-tree-loop-distribute-patterns", "-fwrapv"
 /* gcc 12 makes (double)(float)d of two neighbours a vector without the rounding: no slp-vectorize
  * (prop/emit_strict_test). */
 #define STRICT BOTH, "-ffp-contract=off", "-fno-tree-slp-vectorize"
@@ -98,7 +102,7 @@ emit_cuda_prelude(struct arena *a, bool for_host)
 const char *const *
 emit_c_flags(const struct target *t)
 {
-	static const char *const flags[ISA_COUNT][2][16] = {
+	static const char *const flags[ISA_COUNT][2][24] = {
 #define ISA(name, bytes, regs, needs, ...) {{FAST, __VA_ARGS__, NULL}, {STRICT, __VA_ARGS__, NULL}},
 #include "../base/isa.def"
 #undef ISA

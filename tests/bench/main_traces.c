@@ -54,7 +54,10 @@ make(struct arena *a, const struct spec *s, const struct args *args, double *at,
 	bool ok = codegen_run(&flat, NULL, &p, e);
 
 	at[3] = now_ms();
-	ok = ok && (args->target.is_cuda ? codegen_cuda : codegen_c)(a, &p, s->g.n_inputs, "k", k, e);
+	ok = ok &&
+	    (args->target.is_cuda
+		    ? codegen_cuda(a, &p, s->g.n_inputs, "k", k, e)
+		    : codegen_c(a, &p, s->g.n_inputs, "k", (uint32_t)args->target.simd_bytes / 4, k, e));
 	at[4] = now_ms();
 	return ok;
 }

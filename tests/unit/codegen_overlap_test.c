@@ -104,7 +104,7 @@ codegen_of(struct arena *a, const char *text, struct codegen_kernel *k)
 		schedule_propose(&nest, &target, &trace, &scheduled);
 		schedule_flat(&scheduled, &flat);
 	}
-	if (!codegen_run(&flat, NULL, &p, &e) || !codegen_c(a, &p, 2, "k", k, &e))
+	if (!codegen_run(&flat, NULL, &p, &e) || !codegen_c(a, &p, 2, "k", 8, k, &e))
 		fail_msg("%s\n%s", e.msg, text);
 }
 

@@ -37,14 +37,14 @@
 static const struct row {
 	const char *why, *graph, *schedule, *has, *has_not;
 } rows[] = {
-    {"a tile's row of sums is an array of registers of its own", STREAMS, "", "float r12[16];", NULL},
-    {"a row that a few columns multiply is loaded once, and kept", COLUMNS, "", "k_hold(&r", NULL},
+    {"a tile's row of sums is vectors of its own", STREAMS, "", "k_v8 r12[2];", "float r"},
+    {"a row that a few columns multiply is loaded once, and kept", COLUMNS, "", "K_HIDE(r", NULL},
     {"a pass's body is a function of its own, where restrict is believed", SOFTMAX, "",
 	"static __attribute__((noinline)) void\nk_b0(", NULL},
     {"a loop whose result may lie on its operand is said to be independent", RELU, "", "K_INDEPENDENT\n",
 	"restrict"},
     {"... and restrict says it where it cannot", BROADCAST, "", "float *restrict y0", "K_INDEPENDENT"},
-    {"a sum along memory has 32 lanes", SOFTMAX, "", "[32]", NULL},
+    {"a sum along memory has 32 lanes", SOFTMAX, "", "k_v8 r6[4];", "[32]"},
     {"a transpose moves in blocks of eight rows", TRANSPOSE, "", "k_turn8(", NULL},
 };
 

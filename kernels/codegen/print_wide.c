@@ -1,0 +1,106 @@
+/* kernels/codegen/print_wide.c: a loop over lanes as vectors, which wide.c has found.  A value that is the
+ * same for all lanes stays a scalar: operators of C take both. */
+#include "codegen_int.h"
+
+const char *
+wide_text(enum prim prim)
+{
+	return prim == PRIM_div ? "($0 / $1)" : prim == PRIM_recip ? "(1.0f / $0)" : prim_info[prim].text;
+}
+
+const char *
+print_lanes(struct printing *g, buf_id b, ix_id i)
+{
+	const axis_id a = g->lane;
+	ix_id *to = NEW_ARRAY(g->a, ix_id, a + 1);
+	int64_t which;
+
+	for (axis_id k = 0; k < a; k++)
+		to[k] = IX_NONE;
+	to[a] = ix_const(g->p->tx, g->lane_at);
+	i = ix_subst(g->p->tx, &(struct tx_subst){.to = to, .n = a + 1}, i);
+	if (!g->wide.buf[b])
+		return arena_printf(g->a, "K_ROW%u(%s[%s])", g->vec, print_buf(g, b), print_ix(g, i));
+	i = ix_div(g->p->tx, i, g->vec);
+	if (ix_is_const(g->p->tx, i, &which))
+		return arena_printf(g->a, "%s[%lld]", print_buf(g, b), (long long)which);
+	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, i));
+}
+
+bool
+is_vector(const struct printing *g, ex_id e)
+{
+	const struct ex *n = ex_get(g->p->tx, e);
+	bool is = n->kind == EX_VAR && g->wide.var[n->tensor];
+
+	if (g->lane == AXIS_NONE)
+		return false;
+	if (n->kind == EX_READ)
+		return ixv_has(g->p->tx, n->at, g->lane);
+	for (uint32_t k = 0; n->kind == EX_MAP && k < n->n_arg; k++)
+		is |= is_vector(g, n->arg[k]);
+	return is;
+}
+
+/* (Less a zero: x + 0 is another than x where that is -0.) */
+const char *
+vector_text(struct printing *g, ex_id e)
+{
+	const struct ex *n = ex_get(g->p->tx, e);
+
+	if (is_vector(g, e))
+		return print_ex(g, e);
+	if (n->kind == EX_CONST && n->real == 0 && !__builtin_signbit(n->real))
+		return arena_printf(g->a, "(k_v%u){0}", g->vec);
+	return arena_printf(g->a, "%s - (k_v%u){0}", print_ex(g, e), g->vec);
+}
+
+static void
+print_vector(struct printing *g, st_id loop)
+{
+	for (st_id k = loop + 1; k < g->p->st[loop].end; k++) {
+		const struct st *s = &g->p->st[k];
+		const char *value = vector_text(g, s->value);
+
+		if (s->op == ST_let)
+			print_line(g, "const k_v%u v%u = %s;", g->vec, s->ref, value);
+		else
+			print_line(g, "%s = %s;", print_element(g, s->ref, s->at), value);
+	}
+}
+
+void
+print_wide(struct printing *g, st_id i)
+{
+	const struct st *s = &g->p->st[i];
+	bool names = false; /* each vector has its own */
+	int64_t from, to;
+
+	if (!ix_is_const(g->p->tx, s->from, &from) || !ix_is_const(g->p->tx, s->to, &to))
+		bug("vectors of a loop without constant bounds");
+	for (st_id k = i + 1; k < s->end; k++)
+		names |= g->p->st[k].op == ST_let;
+	g->lane = s->axis;
+	g->vec = g->wide.loop[i];
+	for (g->lane_at = from; g->lane_at < to; g->lane_at += g->vec) {
+		if (names)
+			print_line(g, "{");
+		g->depth += names;
+		print_vector(g, i);
+		g->depth -= names;
+		if (names)
+			print_line(g, "}");
+	}
+	g->lane = AXIS_NONE;
+}
+
+bool
+print_held(struct printing *g, const struct st *call)
+{
+	const struct ex *n = call->ref == INTRIN_hold ? ex_get(g->p->tx, g->p->arg[call->arg0]) : NULL;
+	const uint32_t lanes = n ? g->wide.buf[n->tensor] : 0;
+
+	for (int64_t k = 0; lanes && k < g->p->buf[n->tensor].dim[0] / lanes; k++)
+		print_line(g, "K_HIDE(%s[%lld]);", print_buf(g, n->tensor), (long long)k);
+	return lanes > 0;
+}

@@ -1,0 +1,221 @@
+/* kernels/codegen/wide.c: loops that are printed as vectors, and rows that are variables of them:
+ *
+ *   float r5[16];                              k_v8 r5[2];
+ *   for i in 0..16: r5[i] = r5[i] + a * x[i] -> r5[0] = r5[0] + a * K_ROW8(x[0]); r5[1] = r5[1] + a *
+ * K_ROW8(x[8]);
+ *
+ * A compiler makes the same of the loop, in three times the time: it unrolls, looks for vectors and finds out
+ * that the array need not be in memory, for each of some hundred loops of a kernel.  A row is of vectors
+ * where all that touches it is; so loops and rows are asked again until nothing changes. */
+#include "codegen_int.h"
+
+#include <string.h>
+
+enum { LEAST_LANES = 4, MOST_FLOATS = 64 };
+
+/* A statement of a row's loop touches an array in registers. */
+struct touch {
+	st_id loop;
+	buf_id buf;
+	int64_t by; /* a multiple of it is what the loop's first lane touches */
+};
+struct asking {
+	const struct tir *p;
+	struct wide *w;
+	struct accesses l;
+	struct touch *touch;
+	uint32_t n, cap;
+};
+
+/* The largest power of two up to `most` that divides n; 0: none from LEAST_LANES on. */
+static uint32_t
+lanes_of(int64_t n, uint32_t most)
+{
+	while (most >= LEAST_LANES && n % most)
+		most /= 2;
+	return most >= LEAST_LANES ? most : 0;
+}
+
+/* ---- what can be a vector ---------------------------------------------------------------------------------
+ */
+/* Operators of C, which vectors have too, and what the prelude has of vectors. */
+static bool
+is_wide(enum prim p)
+{
+	static const enum prim list[] = {PRIM_add, PRIM_sub, PRIM_mul, PRIM_div, PRIM_neg, PRIM_recip,
+	    PRIM_min, PRIM_max, PRIM_relu, PRIM_sigmoid, PRIM_exp, PRIM_tanh, PRIM_erf, PRIM_softplus,
+	    PRIM_sqrt, PRIM_abs};
+
+	for (uint32_t k = 0; k < COUNT_OF(list); k++)
+		if (list[k] == p)
+			return true;
+	return false;
+}
+
+static bool
+is_along(const struct tir *p, axis_id axis, ixv_id at)
+{
+	int64_t coef;
+
+	return !ixv_has(p->tx, at, axis) ||
+	    (ixv_get(p->tx, at).n == 1 && ix_coef(p->tx, ixv_get(p->tx, at).i[0], axis, &coef) && coef == 1);
+}
+
+/* Is the value one of f32, over what is the same for all lanes or lies side by side? */
+static bool
+is_lanewise(const struct tir *p, axis_id axis, ex_id e)
+{
+	const struct ex n = *ex_get(p->tx, e);
+
+	if (n.type != DT_f32)
+		return false;
+	if (n.kind == EX_READ)
+		return p->buf[n.tensor].type == DT_f32 && is_along(p, axis, n.at);
+	if (n.kind != EX_MAP)
+		return n.kind == EX_CONST || n.kind == EX_VAR;
+	for (uint32_t k = 0; k < n.n_arg; k++)
+		if (!is_lanewise(p, axis, n.arg[k]))
+			return false;
+	return is_wide(n.prim);
+}
+
+/* Is what the loop stores touched at that place alone, so that lanes know nothing of each other?  (Results on
+ * operands' bytes are: find_overlaps.) */
+static bool
+is_apart(struct asking *q, st_id loop)
+{
+	const struct tir *p = q->p;
+
+	for (st_id i = loop + 1; i < p->st[loop].end; i++)
+		for (st_id k = loop + 1; p->st[i].op == ST_store && k < p->st[loop].end; k++) {
+			if (p->st[k].op == ST_store && p->st[k].ref == p->st[i].ref &&
+			    p->st[k].at != p->st[i].at)
+				return false;
+			list_accesses(p, k, &q->l);
+			for (uint32_t a = 0; a < q->l.n; a++)
+				if (q->l.at[a].buf == p->st[i].ref && q->l.at[a].place != p->st[i].at)
+					return false;
+		}
+	return true;
+}
+
+/* Lanes of a vector that the loop may go by; 0: none. */
+static uint32_t
+lanes_of_loop(struct asking *q, st_id i)
+{
+	const struct tir *p = q->p;
+	const struct st *s = &p->st[i];
+	int64_t from, to;
+
+	if (s->op != ST_for || is_range(p, i) || !ix_is_const(p->tx, s->from, &from) ||
+	    !ix_is_const(p->tx, s->to, &to) || to - from > MOST_FLOATS)
+		return 0;
+	for (st_id k = i + 1; k < s->end; k++) {
+		const struct st *b = &p->st[k];
+
+		if ((b->op != ST_store && b->op != ST_let) || !is_lanewise(p, s->axis, b->value))
+			return 0;
+		if (b->op == ST_store &&
+		    (p->buf[b->ref].type != DT_f32 || !ixv_has(p->tx, b->at, s->axis) ||
+			!is_along(p, s->axis, b->at)))
+			return 0;
+	}
+	return is_apart(q, i) ? lanes_of(to - from, q->w->lanes) : 0;
+}
+
+/* ---- rows in registers
+ * -------------------------------------------------------------------------------------- */
+static bool
+is_row(const struct tir_buf *b)
+{
+	return b->scope == SCOPE_reg && b->rank == 1 && b->dim[0] > 1;
+}
+
+/* Of an access from a row's loop: what number divides the element that the loop's first lane is, wherever
+ * other loops are; 0: the place does not go by lanes. */
+static int64_t
+divides_first(const struct tir *p, st_id loop, ixv_id at)
+{
+	const axis_id a = p->st[loop].axis;
+	int64_t from, coef, by;
+	struct ix n;
+	ix_id i;
+
+	if (!ix_is_const(p->tx, p->st[loop].from, &from) ||
+	    !ix_coef(p->tx, ixv_get(p->tx, at).i[0], a, &coef) || coef != 1)
+		return 0;
+	i = ix_add(p->tx, ixv_get(p->tx, at).i[0], ix_mulc(p->tx, ix_axis(p->tx, a), -1));
+	n = *ix_get(p->tx, ix_addc(p->tx, i, from));
+	if (n.kind != IX_LIN)
+		return n.kind == IX_AXIS ? 1 : 0;
+	by = gcd(n.c, MOST_FLOATS);
+	for (uint32_t k = 0; k < n.n_terms; k++)
+		by = gcd(by, n.terms[k].coef);
+	return by;
+}
+
+/* A row that something else stores is an array; what else reads it reads its floats. */
+static void
+note_touches(struct asking *q, st_id i)
+{
+	const struct tir *p = q->p;
+	const st_id up = p->st[i].up;
+	const bool is_lane = up != ST_NONE && p->st[i].op != ST_for && q->w->loop[up];
+
+	list_accesses(p, i, &q->l);
+	for (uint32_t k = 0; k < q->l.n; k++) {
+		const struct access a = q->l.at[k];
+		const int64_t by = is_row(&p->buf[a.buf]) && is_lane ? divides_first(p, up, a.place) : 0;
+
+		if (by) {
+			GROW(p->arena, q->touch, q->n, q->cap);
+			q->touch[q->n++] = (struct touch){.loop = up, .buf = a.buf, .by = by};
+			continue;
+		}
+		if (a.stores)
+			q->w->buf[a.buf] = 0;
+		if (is_row(&p->buf[a.buf]) && is_lane &&
+		    (a.stores || ixv_has(p->tx, a.place, p->st[up].axis)))
+			q->w->loop[up] = 0;
+	}
+}
+
+/* A loop and the rows that it touches go by the same vectors. */
+static bool
+agree(struct asking *q, const struct touch *t)
+{
+	uint32_t *loop = &q->w->loop[t->loop], *buf = &q->w->buf[t->buf];
+	const uint32_t before = *loop + *buf, lanes = MIN_OF(*loop, *buf);
+
+	*loop = *buf = lanes ? lanes_of(t->by, lanes) : 0;
+	return *loop + *buf == before;
+}
+
+void
+find_wide(struct arena *a, const struct tir *p, uint32_t lanes, struct wide *out)
+{
+	struct asking q = {.p = p, .w = out};
+	bool again = true;
+
+	*out = (struct wide){.lanes = lanes,
+	    .loop = NEW_ARRAY(a, uint32_t, p->n_st + 1),
+	    .buf = NEW_ARRAY(a, uint32_t, p->n_buf + 1),
+	    .var = NEW_ARRAY(a, bool, p->n_var + 1)};
+	if (!lanes)
+		return;
+	for (buf_id b = 0; b < p->n_buf; b++)
+		out->buf[b] =
+		    is_row(&p->buf[b]) && p->buf[b].type == DT_f32 ? lanes_of(p->buf[b].dim[0], lanes) : 0;
+	for (st_id i = 0; i < p->n_st; i++)
+		out->loop[i] = lanes_of_loop(&q, i);
+	for (st_id i = 0; i < p->n_st; i++)
+		note_touches(&q, i);
+	while (again) {
+		again = false;
+		for (uint32_t k = 0; k < q.n; k++)
+			again |= !agree(&q, &q.touch[k]);
+	}
+	for (st_id i = 0; i < p->n_st; i++)
+		if (p->st[i].op == ST_let && p->st[i].up != ST_NONE && out->loop[p->st[i].up])
+			out->var[p->st[i].ref] = true;
+}
