@@ -82,7 +82,8 @@ struct wide {
 	    *buf;  /* of each buffer: lanes of the vectors that it is an array of; 0: it is one of elements */
 	bool *var; /* of each let's number: it names a vector */
 };
-void find_wide(struct arena *a, const struct tir *p, uint32_t lanes, struct wide *out);
+void find_wide(
+    struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
 
 /* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
 bool is_fold(enum prim p, bool team, uint32_t *out);

@@ -194,7 +194,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 	if (!has_calls(p, d, e))
 		return false;
 	find_overlaps(a, p, &q.g.sharing);
-	find_wide(a, p, lanes, &q.g.wide);
+	find_wide(a, p, &q.g.sharing, lanes, &q.g.wide);
 	out->overlaps = q.g.sharing.pair;
 	out->n_overlaps = q.g.sharing.n;
 	add_up(&q);

@@ -21,6 +21,7 @@ struct touch {
 };
 struct asking {
 	const struct tir *p;
+	const struct sharing *sharing;
 	struct wide *w;
 	struct accesses l;
 	struct touch *touch;
@@ -79,23 +80,35 @@ is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 	return is_wide(n.prim);
 }
 
-/* Is what the loop stores touched at that place alone, so that lanes know nothing of each other?  (Results on
- * operands' bytes are: find_overlaps.) */
+/* May statement k of a loop, done for all lanes at once, touch what statement i stores for another lane?  A
+ * result may lie on an operand's bytes: then what is read of these behind the store, too. */
+static bool
+may_meet(struct asking *q, st_id i, st_id k)
+{
+	const struct tir *p = q->p;
+	const struct st *store = &p->st[i];
+
+	if (p->st[k].op == ST_store && p->st[k].ref == store->ref && p->st[k].at != store->at)
+		return true;
+	list_accesses(p, k, &q->l);
+	for (uint32_t a = 0; a < q->l.n; a++) {
+		const struct access *x = &q->l.at[a];
+		const bool is_there = x->buf == store->ref ||
+		    (k > i && q->sharing->is_shared[x->buf] && q->sharing->is_shared[store->ref]);
+
+		if (is_there && x->place != store->at)
+			return true;
+	}
+	return false;
+}
+
 static bool
 is_apart(struct asking *q, st_id loop)
 {
-	const struct tir *p = q->p;
-
-	for (st_id i = loop + 1; i < p->st[loop].end; i++)
-		for (st_id k = loop + 1; p->st[i].op == ST_store && k < p->st[loop].end; k++) {
-			if (p->st[k].op == ST_store && p->st[k].ref == p->st[i].ref &&
-			    p->st[k].at != p->st[i].at)
+	for (st_id i = loop + 1; i < q->p->st[loop].end; i++)
+		for (st_id k = loop + 1; q->p->st[i].op == ST_store && k < q->p->st[loop].end; k++)
+			if (may_meet(q, i, k))
 				return false;
-			list_accesses(p, k, &q->l);
-			for (uint32_t a = 0; a < q->l.n; a++)
-				if (q->l.at[a].buf == p->st[i].ref && q->l.at[a].place != p->st[i].at)
-					return false;
-		}
 	return true;
 }
 
@@ -192,9 +205,9 @@ agree(struct asking *q, const struct touch *t)
 }
 
 void
-find_wide(struct arena *a, const struct tir *p, uint32_t lanes, struct wide *out)
+find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out)
 {
-	struct asking q = {.p = p, .w = out};
+	struct asking q = {.p = p, .sharing = g, .w = out};
 	bool again = true;
 
 	*out = (struct wide){.lanes = lanes,
