@@ -71,17 +71,20 @@ struct sharing {
 	bool *is_shared; /* of each buffer: a pair names it */
 };
 void find_overlaps(struct arena *a, const struct tir *p, struct sharing *out);
-/* Is it an innermost loop over such a result, no iteration of which touches what another one stores? */
+/* Is it an innermost loop no iteration of which touches what another one stores? */
+bool is_apart(const struct tir *p, st_id loop, const struct sharing *g);
+/* ... and one over such a result? */
 bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
 
 /* wide.c: loops and rows that are printed as vectors.  Of the program that is printed. */
 struct wide {
-	uint32_t lanes; /* floats in a register of the target; 0: there are no vectors */
-	uint32_t *loop; /* of each statement: lanes of the vectors that it goes by; 0: it is no such loop */
-	uint32_t
-	    *buf;  /* of each buffer: lanes of the vectors that it is an array of; 0: it is one of elements */
+	/* Lanes of the vectors that a statement, a loop, goes by; 0: it is no such loop. */
+	uint32_t *loop;
+	/* ... that a buffer is an array of; 0: it is one of elements. */
+	uint32_t *buf;
 	bool *var; /* of each let's number: it names a vector */
 };
+/* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
 
@@ -174,12 +177,14 @@ int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a
 
 /* print_wide.c: a loop that goes by vectors (find_wide). */
 void print_wide(struct printing *g, st_id i);
-const char *print_lanes(struct printing *g, buf_id b, ix_id i); /* elements side by side, a vector of them */
-const char *wide_text(enum prim prim);                          /* as prim.def has it */
-bool is_vector(
-    const struct printing *g, ex_id e); /* of such a loop: do its lanes have values of their own? */
-const char *vector_text(struct printing *g, ex_id e);       /* of one lane for all: a vector, too */
-bool print_held(struct printing *g, const struct st *call); /* false: it is not `hold` of a row of vectors */
+/* Elements side by side, a vector of them. */
+const char *print_lanes(struct printing *g, buf_id b, ix_id i);
+const char *wide_text(enum prim prim); /* as prim.def has it */
+/* Of a value in such a loop: have its lanes values of their own?  One for all of them as a vector, too. */
+bool is_vector(const struct printing *g, ex_id e);
+const char *vector_text(struct printing *g, ex_id e);
+/* false: it is not `hold` of a row of vectors. */
+bool print_held(struct printing *g, const struct st *call);
 
 /* print_pass.c: passes. */
 struct program {

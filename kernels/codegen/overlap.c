@@ -235,19 +235,25 @@ is_innermost(const struct tir *p, st_id loop)
 }
 
 bool
+is_apart(const struct tir *p, st_id loop, const struct sharing *g)
+{
+	if (!is_innermost(p, loop))
+		return false;
+	const struct accesses l = list_memory(p, loop);
+
+	for (uint32_t k = 0; k < l.n; k++)
+		for (uint32_t q = 0; l.at[k].stores && q < l.n; q++)
+			if (may_meet(p, g, &l.at[k], &l.at[q], p->st[loop].axis))
+				return false;
+	return true;
+}
+
+bool
 is_independent(const struct tir *p, st_id loop, const struct sharing *g)
 {
 	bool any = false;
 
-	if (g->n == 0 || !is_innermost(p, loop))
-		return false;
-	const struct accesses l = list_memory(p, loop);
-
-	for (uint32_t k = 0; k < l.n; k++) {
-		any |= l.at[k].stores && g->is_shared[l.at[k].buf];
-		for (uint32_t q = 0; l.at[k].stores && q < l.n; q++)
-			if (may_meet(p, g, &l.at[k], &l.at[q], p->st[loop].axis))
-				return false;
-	}
-	return any;
+	for (st_id i = loop + 1; g->n > 0 && i < p->st[loop].end; i++)
+		any |= p->st[i].op == ST_store && g->is_shared[p->st[i].ref];
+	return any && is_apart(p, loop, g);
 }

@@ -1,15 +1,13 @@
 /* kernels/codegen/wide.c: loops that are printed as vectors, and rows that are variables of them:
  *
  *   float r5[16];                              k_v8 r5[2];
- *   for i in 0..16: r5[i] = r5[i] + a * x[i] -> r5[0] = r5[0] + a * K_ROW8(x[0]); r5[1] = r5[1] + a *
- * K_ROW8(x[8]);
+ *   for i in 0..16: r5[i] = r5[i] + a * x[i] -> r5[0] = r5[0] + a * K_ROW8(x[0]);
+ *                                              r5[1] = r5[1] + a * K_ROW8(x[8]);
  *
  * A compiler makes the same of the loop, in three times the time: it unrolls, looks for vectors and finds out
  * that the array need not be in memory, for each of some hundred loops of a kernel.  A row is of vectors
- * where all that touches it is; so loops and rows are asked again until nothing changes. */
+ * where all that stores it is; so loops and rows are asked again until nothing changes. */
 #include "codegen_int.h"
-
-#include <string.h>
 
 enum { LEAST_LANES = 4, MOST_FLOATS = 64 };
 
@@ -23,6 +21,7 @@ struct asking {
 	const struct tir *p;
 	const struct sharing *sharing;
 	struct wide *w;
+	uint32_t lanes; /* at most */
 	struct accesses l;
 	struct touch *touch;
 	uint32_t n, cap;
@@ -37,8 +36,7 @@ lanes_of(int64_t n, uint32_t most)
 	return most >= LEAST_LANES ? most : 0;
 }
 
-/* ---- what can be a vector ---------------------------------------------------------------------------------
- */
+/* ---- what can be a vector ------------------------------------------------------------------------------ */
 /* Operators of C, which vectors have too, and what the prelude has of vectors. */
 static bool
 is_wide(enum prim p)
@@ -80,38 +78,6 @@ is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 	return is_wide(n.prim);
 }
 
-/* May statement k of a loop, done for all lanes at once, touch what statement i stores for another lane?  A
- * result may lie on an operand's bytes: then what is read of these behind the store, too. */
-static bool
-may_meet(struct asking *q, st_id i, st_id k)
-{
-	const struct tir *p = q->p;
-	const struct st *store = &p->st[i];
-
-	if (p->st[k].op == ST_store && p->st[k].ref == store->ref && p->st[k].at != store->at)
-		return true;
-	list_accesses(p, k, &q->l);
-	for (uint32_t a = 0; a < q->l.n; a++) {
-		const struct access *x = &q->l.at[a];
-		const bool is_there = x->buf == store->ref ||
-		    (k > i && q->sharing->is_shared[x->buf] && q->sharing->is_shared[store->ref]);
-
-		if (is_there && x->place != store->at)
-			return true;
-	}
-	return false;
-}
-
-static bool
-is_apart(struct asking *q, st_id loop)
-{
-	for (st_id i = loop + 1; i < q->p->st[loop].end; i++)
-		for (st_id k = loop + 1; q->p->st[i].op == ST_store && k < q->p->st[loop].end; k++)
-			if (may_meet(q, i, k))
-				return false;
-	return true;
-}
-
 /* Lanes of a vector that the loop may go by; 0: none. */
 static uint32_t
 lanes_of_loop(struct asking *q, st_id i)
@@ -133,11 +99,10 @@ lanes_of_loop(struct asking *q, st_id i)
 			!is_along(p, s->axis, b->at)))
 			return 0;
 	}
-	return is_apart(q, i) ? lanes_of(to - from, q->w->lanes) : 0;
+	return is_apart(p, i, q->sharing) ? lanes_of(to - from, q->lanes) : 0;
 }
 
-/* ---- rows in registers
- * -------------------------------------------------------------------------------------- */
+/* ---- rows in registers --------------------------------------------------------------------------------- */
 static bool
 is_row(const struct tir_buf *b)
 {
@@ -207,11 +172,10 @@ agree(struct asking *q, const struct touch *t)
 void
 find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out)
 {
-	struct asking q = {.p = p, .sharing = g, .w = out};
+	struct asking q = {.p = p, .sharing = g, .w = out, .lanes = lanes};
 	bool again = true;
 
-	*out = (struct wide){.lanes = lanes,
-	    .loop = NEW_ARRAY(a, uint32_t, p->n_st + 1),
+	*out = (struct wide){.loop = NEW_ARRAY(a, uint32_t, p->n_st + 1),
 	    .buf = NEW_ARRAY(a, uint32_t, p->n_buf + 1),
 	    .var = NEW_ARRAY(a, bool, p->n_var + 1)};
 	if (!lanes)
