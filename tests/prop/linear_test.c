@@ -20,7 +20,7 @@ enum { BATCH = 48 };
 static bool
 has_tiles(const struct test_kernel *k)
 {
-	return strstr(k->code.text.p, "float r") || strstr(k->code.text.p, "k_v");
+	return strstr(k->code.text.p, "k_v8 r") || strstr(k->code.text.p, "k_v4 r");
 }
 
 /* A weight that is mapped for Winograd's form. */
