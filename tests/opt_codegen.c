@@ -74,6 +74,8 @@ n_operands(const struct tir *p)
 	return n;
 }
 
+enum { LANES = 8 }; /* of AVX2 */
+
 static void
 print_pass(struct opt_call *c, const struct codegen_kernel *k, uint32_t i)
 {
@@ -94,7 +96,7 @@ opt_codegen(struct opt_call *c, struct err *e)
 	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
 	    !codegen_run(&flat, &w, &p, e) ||
 	    !(is_cuda(c) ? codegen_cuda(c->a, &p, n_operands(&p), "k", &k, e)
-			 : codegen_c(c->a, &p, n_operands(&p), "k", 8, &k, e)))
+			 : codegen_c(c->a, &p, n_operands(&p), "k", LANES, &k, e)))
 		return false;
 	if (l.prints)
 		sb_addf(c->out, "== %s", is_cuda(c) ? "CUDA" : "C");
