@@ -6,7 +6,7 @@
 #include "../daemon/train/rows.h"
 #include "../kernels/base/epoch.h"
 #include "../kernels/base/json.h"
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ predict_race(struct arena *a, const struct export_rows *x, uint32_t row, bool js
 	sample_plain(a, &s, &t, &hw, m->heat, &plain);
 	predict_kernel(&p, &plain, &best);
 	say_head(m, env->class, &best, json);
-	space_list(a, &s, &t, EFFORT, emit_outcome, &list, &n);
+	space_list(a, &s, &t, EFFORT, text_outcome, &list, &n);
 	for (uint32_t i = 0; i < n; i++) {
 		struct line l = {.race = m, .class = env->class, .schedule = list[i]};
 		struct sample one;

@@ -5,7 +5,7 @@
 
 #include "../kernels/base/class.h"
 #include "../kernels/base/host.h"
-#include "../kernels/fuse/fuse.h"
+#include "../kernels/target/target.h"
 #include "../kernels/predict/predict.h"
 #include "../kernels/device/dev.h"
 

@@ -6,7 +6,7 @@
  * same; nothing is guessed. */
 #include "plan_rebuild.h"
 
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 
 #include <string.h>
 
@@ -28,7 +28,7 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 	*out = (struct generated){.codes = NEW_ARRAY(a, struct kernel_code, p->n_kernels),
 	    .list = NEW_ARRAY(a, const struct kernel_code *, p->n_kernels)};
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	for (uint32_t i = 0; i < p->n_kernels; i++) {
 		const struct plan_kernel *k = &p->kernels[i];
 		struct spec s;
@@ -36,7 +36,7 @@ generate(struct arena *a, const struct plan *p, const struct target *t, struct g
 		if (plan_kernel_is_view(k))
 			continue;
 		if (!spec_read(a, k->spec, &s, e) ||
-		    !emit_kernel(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
+		    !generate_kernel(a, &s, k->schedule, t, str_dup(a, k->symbol), &out->codes[i], e))
 			return err_in(e, "kernel %u of the plan", i);
 		sb_add(&sb, out->codes[i].text);
 		out->list[out->n_list++] = &out->codes[i];
@@ -170,8 +170,8 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 		if (!same_packs(&before.codes[i], &after.codes[i]))
 			return err_set(e, ERR_DEVICE,
 			    "kernel %u wants its weights packed otherwise here; tune the model again", i);
-	o.flags = emit_c_flags(&t);
-	n = emit_c_files(a, &t, after.list, after.n_list, COMPILE_MAX_FILES, &texts);
+	o.flags = generate_c_flags(&t);
+	n = generate_c_files(a, &t, after.list, after.n_list, COMPILE_MAX_FILES, &texts);
 	if (!compile_files(a, texts, n, &o, &module, e))
 		return false;
 	take_codes(a, p, &after, module, &here);
@@ -204,6 +204,6 @@ plan_compile_away(struct arena *a, struct plan *p, bool strict, struct err *e)
 		    e, ERR_HOST, "this host's compiler makes no code for \"%.*s\"", STR_ARG(p->run_compat));
 	t = *target_of_isa(isa);
 	t.strict = strict;
-	o.flags = emit_c_flags(&t);
+	o.flags = generate_c_flags(&t);
 	return compile_c(a, p->source, &o, &p->module, e) && plan_check(p, e);
 }

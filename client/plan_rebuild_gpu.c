@@ -7,7 +7,7 @@
  * said, and in the plan. */
 #include "plan_rebuild.h"
 
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 #include "../kernels/device/gpu.h"
 #include "../kernels/run/exec.h"
 #include "../kernels/sass/perturb.h"
@@ -37,7 +37,7 @@ emit(struct rebuild *r, const struct plan_kernel *k, const char *symbol, struct 
 	struct spec s;
 
 	(void)sip_split(k->schedule, &base, &moves);
-	return spec_read(r->a, k->spec, &s, e) && emit_kernel(r->a, &s, base, &r->target, symbol, out, e);
+	return spec_read(r->a, k->spec, &s, e) && generate_kernel(r->a, &s, base, &r->target, symbol, out, e);
 }
 
 /* Does this generator write the plan's text for the target? */
@@ -153,7 +153,7 @@ compile(struct rebuild *r, uint32_t kernel, struct gpu_kernel *out, struct err *
 	if (code.desc.is_library) /* a description, no code */
 		return true;
 	sb_init(&sb, r->a);
-	sb_add(&sb, emit_cuda_prelude(r->a, false));
+	sb_add(&sb, prelude_cuda(r->a, false));
 	sb_add(&sb, code.text);
 	if (!measure_compile(r->nvrtc, r->a, sb_str(&sb), r->sm, r->target.strict, &out->cubin, e))
 		return false;

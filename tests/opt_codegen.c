@@ -1,7 +1,7 @@
 /* tests/opt_codegen.c: a kernel from its loop program to C, pass by pass. */
 #include "opt.h"
 #include "../kernels/codegen/codegen.h"
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 #include "../kernels/schedule/schedule.h"
 
 struct look {
@@ -46,7 +46,7 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 
 	if (!is_cuda(c) && !target_read(str_of(opt_arg(c, "--target", "avx2")), &t, e))
 		return false;
-	target = fuse_schedule_target(&t);
+	target = space_schedule_target(&t);
 	if (str_starts(c->text, "tir flat"))
 		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
 	if (!opt_read_spec(c, s, e))
@@ -54,7 +54,7 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
 	sb_init(&trace, c->a);
 	if ((!is_cuda(c) || opt_arg(c, "--schedule", NULL)) &&
-	    !fuse_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), &t, &target.chosen, e))
+	    !space_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), &t, &target.chosen, e))
 		return false;
 	schedule_propose(&nest, &target, &trace, &scheduled);
 	if (l->prints)

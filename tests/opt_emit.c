@@ -1,7 +1,7 @@
-/* tests/opt_emit.c: the fusion module and the generator over a graph taken as one kernel spec. */
+/* tests/opt_emit.c: the space of schedules and the generator over a graph taken as one kernel spec. */
 #include "opt.h"
-#include "../kernels/emit/emit.h"
-#include "../kernels/fuse/sched.h"
+#include "../kernels/generate/generate.h"
+#include "../kernels/space/sched.h"
 #include "harness/cuda_conflicts.h"
 
 static bool
@@ -21,7 +21,7 @@ opt_loops(struct opt_call *c, struct err *e)
 	struct spec s;
 
 	return target_of(c, &t, e) && opt_read_spec(c, &s, e) &&
-	    fuse_print(c->out, &s, str_of(opt_arg(c, "--schedule", "")), &t, e);
+	    space_print(c->out, &s, str_of(opt_arg(c, "--schedule", "")), &t, e);
 }
 
 bool
@@ -36,9 +36,9 @@ opt_emit(struct opt_call *c, struct err *e)
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
-	if (!emit_kernel(c->a, &s, schedule, &t, symbol, &k, e))
+	if (!generate_kernel(c->a, &s, schedule, &t, symbol, &k, e))
 		return false;
-	emit_print(c->out, &k, &t);
+	kernel_code_print(c->out, &k, &t);
 	return true;
 }
 
@@ -56,7 +56,7 @@ opt_conflicts(struct opt_call *c, struct err *e)
 	if (!t.is_cuda)
 		return err_set(
 		    e, ERR_USAGE, "--target: bank conflicts are of cuda kernels: --target=cuda,sm=80");
-	if (!emit_kernel(c->a, &s, str_of(opt_arg(c, "--schedule", "")), &t, "k", k, e) ||
+	if (!generate_kernel(c->a, &s, str_of(opt_arg(c, "--schedule", "")), &t, "k", k, e) ||
 	    !cuda_conflicts(c->a, &s, k, rows, &n, e))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
@@ -75,7 +75,7 @@ opt_space(struct opt_call *c, struct err *e)
 
 	if (!target_of(c, &t, e) || !opt_read_spec(c, &s, e))
 		return false;
-	space_list(c->a, &s, &t, 32, emit_outcome, &list, &n);
+	space_list(c->a, &s, &t, 32, text_outcome, &list, &n);
 	for (uint32_t i = 0; i < n; i++)
 		sb_addf(c->out, "\"%.*s\"\n", STR_ARG(list[i]));
 	return true;

@@ -7,6 +7,8 @@
  * divisions have a fifth: their loops go through memory. */
 #include "measure_int.h"
 
+#include "../kernels/base/epoch.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -225,8 +227,8 @@ measure_environment(const struct target *t, struct dev_info *out, struct err *e)
 	sb_init(&sb, &tmp);
 	if (ok) {
 		sb_addf(&sb, "compiler=%.*s\nepoch=%d\nflags=", STR_ARG(version), GENERATOR_EPOCH);
-		for (const char *const *f = emit_c_flags(t); *f; f++)
-			sb_addf(&sb, "%s%s", f == emit_c_flags(t) ? "" : " ", *f);
+		for (const char *const *f = generate_c_flags(t); *f; f++)
+			sb_addf(&sb, "%s%s", f == generate_c_flags(t) ? "" : " ", *f);
 		sb_addf(&sb, "\nmethod=%d\n", MEASURE_METHOD);
 		add_libraries(&sb);
 		add_lines(out, sb.p);

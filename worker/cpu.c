@@ -9,6 +9,7 @@
 #include "calibration_cache.h"
 #include "unit.h"
 
+#include "../kernels/base/epoch.h"
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
 
@@ -79,9 +80,9 @@ static bool
 compile_kernels(struct arena *a, const struct target *target, const atomic_bool *cancel,
     const struct kernel_code *const *codes, uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
 {
-	struct compile_opts o = {.flags = emit_c_flags(target), .cancel = cancel};
+	struct compile_opts o = {.flags = generate_c_flags(target), .cancel = cancel};
 	struct str *texts;
-	uint32_t n_files = emit_c_files(a, target, codes, n, max_files, &texts);
+	uint32_t n_files = generate_c_files(a, target, codes, n, max_files, &texts);
 
 	return compile_files(a, texts, n_files, &o, out, e);
 }
@@ -231,7 +232,7 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, emit_kernel);
+		unit_make(c->device, a, &units[i], i, generate_kernel);
 		all += units[i].n;
 	}
 	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
@@ -265,7 +266,7 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, emit_kernel);
+		unit_make(c->device, a, &units[i], i, generate_kernel);
 	}
 	(void)compile_part(&all);
 	if (all.ok)
@@ -298,7 +299,7 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 	struct cpu *c = self;
 	struct caller caller = {c, (uint32_t)ask->threads};
 	const struct build_how how = {
-	    .device = c->device, .emit = emit_kernel, .has_call = has_call, .self = &caller};
+	    .device = c->device, .emit = generate_kernel, .has_call = has_call, .self = &caller};
 	const struct kernel_code **list =
 	    NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
 	struct build b;
@@ -308,7 +309,7 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 	for (uint32_t i = 0; i < ask->n_kernels; i++)
 		list[i] = &b.codes[i];
 	out->log = STR("");
-	return build_describe(a, &b, emit_c_prelude(a, &b.target), out, e) &&
+	return build_describe(a, &b, prelude_c(a, &b.target), out, e) &&
 	    compile_kernels(
 		a, &b.target, c->conf->cancel, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
 }

@@ -7,6 +7,7 @@
  * and as fast as ever) before it takes the next task. */
 #include "cuda_int.h"
 
+#include "../kernels/base/epoch.h"
 #include "../kernels/cost/gpu.h"
 #include "../proto/range.h"
 #include "calibration_cache.h"
@@ -79,7 +80,7 @@ cuda_emit(struct arena *a, const struct spec *s, struct str schedule, const stru
 
 	(void)symbol;
 	(void)sip_split(schedule, &schedule, &moves);
-	return emit_kernel(a, s, schedule, t, "k", out, e);
+	return generate_kernel(a, s, schedule, t, "k", out, e);
 }
 
 static void

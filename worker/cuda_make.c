@@ -38,7 +38,7 @@ compile_one(struct cuda *c, uint32_t compiler, struct arena *a, struct str kerne
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
+	sb_add(&sb, prelude_cuda(a, false));
 	sb_add(&sb, kernel);
 	return need_compiler(c, compiler, e) &&
 	    measure_compile(c->compiler[compiler], a, sb_str(&sb), c->facts.sm, strict, out, e);
@@ -314,7 +314,7 @@ emit_for_build(struct arena *a, const struct spec *s, struct str schedule, const
 
 	(void)symbol;
 	(void)sip_split(schedule, &schedule, &moves);
-	return emit_kernel(a, s, schedule, t, symbol_of_build, out, e);
+	return generate_kernel(a, s, schedule, t, symbol_of_build, out, e);
 }
 
 static struct str
@@ -403,5 +403,5 @@ cuda_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		list[i] = kernel_of(c, ask->kernels[i].symbol, &b.codes[i], made[i].cubin);
 	gpu_module_pack(a, c->facts.sm, list, n, &out->object);
 	out->log = STR("");
-	return build_describe(a, &b, emit_cuda_prelude(a, false), out, e);
+	return build_describe(a, &b, prelude_cuda(a, false), out, e);
 }

@@ -99,7 +99,7 @@ task_schedules(struct arena *a, const struct m_task *t, const struct spec *s, co
 		all[i] = t->named[i].schedule;
 	if (n_all == 0)
 		space_list(a, s, target, (uint32_t)MIN_OF(MAX_OF(t->effort, (uint64_t)1), (uint64_t)256),
-		    emit_outcome, &all, &n_all);
+		    text_outcome, &all, &n_all);
 	*out = NEW_ARRAY(a, struct str, MAX_OF(n_all, 1u));
 	*n = 0;
 	for (uint32_t i = 0; i < n_all; i++)

@@ -5,7 +5,7 @@
 
 #include "../kernels/base/hostlock.h"
 #include "../kernels/cost/cost.h"
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 #include "../proto/msg.h"
 
 #include <stdatomic.h>

@@ -7,6 +7,7 @@
  * hundredths of calibration's, so whole plans take longer by that, and kernels' times are put right. */
 #include "build.h"
 
+#include "../kernels/base/epoch.h"
 #include "../kernels/device/dev.h"
 #include "../kernels/predict/least.h"
 #include "../kernels/run/plan.h"
@@ -60,7 +61,7 @@ fake_one(struct fake *f, struct arena *a, const struct m_task *t, struct m_outco
 {
 	struct unit u = {.task = t, .out = out};
 
-	unit_make(f->device, a, &u, 0, emit_kernel);
+	unit_make(f->device, a, &u, 0, generate_kernel);
 	for (uint32_t i = 0; i < u.n; i++)
 		fake_row(f, &u.spec, u.kernels[i].schedule, &out->rows[out->n_rows++]);
 }
@@ -95,7 +96,7 @@ static bool
 fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct built *out, struct err *e)
 {
 	struct fake *f = self;
-	const struct build_how how = {.device = f->device, .emit = emit_kernel};
+	const struct build_how how = {.device = f->device, .emit = generate_kernel};
 	struct strbuf sb;
 	struct build b;
 
@@ -112,7 +113,7 @@ fake_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bu
 		    STR_ARG(build_schedule(&b, i)));
 	}
 	*out = (struct built){.object = {(const uint8_t *)sb.p, sb.n}, .log = STR("")};
-	return build_describe(a, &b, emit_c_prelude(a, &b.target), out, e);
+	return build_describe(a, &b, prelude_c(a, &b.target), out, e);
 }
 
 /* A step takes what this device would say of its kernel, measured or not. */

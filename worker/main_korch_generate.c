@@ -20,7 +20,7 @@ emit_text(struct arena *a, const struct spec *s, struct str schedule, const stru
 	struct str moves;
 
 	(void)sip_split(schedule, &schedule, &moves); /* they are of machine code */
-	return emit_kernel(a, s, schedule, t, symbol, out, e);
+	return generate_kernel(a, s, schedule, t, symbol, out, e);
 }
 
 static bool
@@ -44,7 +44,7 @@ generate(struct arena *a, const struct m_build_ask *ask, struct built *out, stru
 	    !build_make(a, ask, &how, &b, e))
 		return false;
 	return build_describe(
-	    a, &b, b.target.is_cuda ? emit_cuda_prelude(a, false) : emit_c_prelude(a, &b.target), out, e);
+	    a, &b, b.target.is_cuda ? prelude_cuda(a, false) : prelude_c(a, &b.target), out, e);
 }
 
 static bool

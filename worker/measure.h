@@ -9,7 +9,7 @@
 
 #include "../kernels/base/heat.h"
 #include "../kernels/cost/cost.h"
-#include "../kernels/emit/emit.h"
+#include "../kernels/generate/generate.h"
 #include "../kernels/run/exec.h"
 #include "../proto/msg.h"
 

@@ -90,9 +90,9 @@ refs_compile(struct arena *a, struct bytes *code, struct err *e)
 	if (!dev_cpu_isa(&isa, e))
 		return false;
 	t = target_of_isa(isa);
-	o.flags = emit_c_flags(t);
+	o.flags = generate_c_flags(t);
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	sb_addf(&sb, "typedef float vec __attribute__((vector_size(%d), aligned(4)));\n", t->simd_bytes);
 	sb_addz(&sb, text);
 	return compile_c(a, sb_str(&sb), &o, code, e) || err_in(e, "the class references");

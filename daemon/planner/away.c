@@ -56,34 +56,46 @@ open_specs(struct arena *a, const struct tune *t, uint32_t *n)
 }
 
 /* As unlike as can be: where all is new, a few kernels of one kind tell little of the rest. */
-static bool
-ask_samples(struct tune *t, struct err *e)
+static uint32_t *
+pick_samples(struct arena *a, const struct tune *t, uint32_t *n)
 {
-	struct arena tmp = {0};
-	uint32_t n, *specs = open_specs(&tmp, t, &n);
-	uint32_t k = (uint32_t)MIN_OF(t->start.options.samples, (uint64_t)n);
-	uint32_t *picks = NEW_ARRAY(&tmp, uint32_t, MAX_OF(k, 1u));
-	bool ok = true;
+	uint32_t n_open, *specs = open_specs(a, t, &n_open);
+	uint32_t *picks;
 
-	if (k > 0) {
-		(void)kmeans_pick(points_of(&tmp, t, specs, n), n, PREDICT_FEATURES, k, 1, picks);
-		for (uint32_t i = 0; i < k; i++)
-			picks[i] = specs[picks[i]];
-		ok = costs_measure(t, RANK_SEARCH, picks, k, e);
-	}
-	arena_fini(&tmp);
-	return ok;
+	*n = (uint32_t)MIN_OF(t->start.options.samples, (uint64_t)n_open);
+	picks = NEW_ARRAY(a, uint32_t, MAX_OF(*n, 1u));
+	if (*n > 0)
+		(void)kmeans_pick(points_of(a, t, specs, n_open), n_open, PREDICT_FEATURES, *n, 1, picks);
+	for (uint32_t i = 0; i < *n; i++)
+		picks[i] = specs[picks[i]];
+	return picks;
 }
 
 static bool
-await_samples(struct tune *t, struct err *e)
+is_time_up(const struct tune *t)
 {
-	enum { WAIT_MS = 200 };
+	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->until_ns;
+}
 
-	while (t->n_waiting > 0 && !t->finish_asked && t->os->mono_ns(t->os->self) < t->until_ns)
-		if (!costs_take(t, WAIT_MS, e) || !progress_say(t, "measuring samples", false, e))
-			return false;
-	return costs_drop(t, e);
+/* A few at a time: what a kernel's schedules are expected to take is worked out before it is asked for, and
+ * of thousands that would take longer than the time there is. */
+static bool
+measure_samples(struct tune *t, struct err *e)
+{
+	enum { WAIT_MS = 200, AT_ONCE = 32 };
+	struct arena tmp = {0};
+	uint32_t n, *picks = pick_samples(&tmp, t, &n), at = 0;
+	bool ok = true;
+
+	while (ok && (at < n || t->n_waiting > 0) && !is_time_up(t)) {
+		const uint32_t next = t->n_waiting < AT_ONCE ? MIN_OF(n - at, (uint32_t)AT_ONCE) : 0;
+
+		ok = costs_measure(t, RANK_SEARCH, picks + at, next, e) && costs_take(t, WAIT_MS, e) &&
+		    progress_say(t, "measuring samples", false, e);
+		at += next;
+	}
+	arena_fini(&tmp);
+	return ok && costs_drop(t, e);
 }
 
 bool
@@ -94,7 +106,7 @@ away_search(struct tune *t, struct err *e)
 		return false;
 	t->measuring_from_ns = t->os->mono_ns(t->os->self);
 	share_time(t);
-	return ask_samples(t, e) && await_samples(t, e) && (expect_learn(t), search_incumbent(t, e));
+	return measure_samples(t, e) && (expect_learn(t), search_incumbent(t, e));
 }
 
 /* ---- what is said of it --------------------------------------------------------------------- */

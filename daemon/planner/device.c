@@ -47,7 +47,7 @@ device_space_ns(
 	int64_t bound = device_bound_ns(s, t, hw, heat), least = INT64_MAX;
 
 	if (hw->lanes > 0)
-		space_list(&tmp, s, t, (uint32_t)effort, fuse_outcome, &list, &n);
+		space_list(&tmp, s, t, (uint32_t)effort, trace_outcome, &list, &n);
 	for (uint32_t i = 0; i < n && least > bound; i++)
 		least = MIN_OF(least, schedule_least_ns(s, list[i], t, hw, heat, bound));
 	arena_fini(&tmp);

@@ -4,7 +4,7 @@
 #define KORCH_PLANNER_DEVICE_H
 
 #include "../../kernels/cost/cost.h"
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/space/space.h"
 #include "../../proto/msg.h"
 
 /* winograd: a job that may use Winograd's form; hw_fastest where nothing was calibrated. */

@@ -12,7 +12,7 @@
 #include "what_if.h"
 #include "whole.h"
 
-#include "../../kernels/fuse/sched.h"
+#include "../../kernels/space/sched.h"
 #include "../../proto/range.h"
 #include "../../schema/artefact.h"
 #include "../../schema/plan_file.h"

@@ -3,6 +3,7 @@
 #include "expect.h"
 
 #include "../../kernels/predict/first.h"
+#include "../../kernels/space/space.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -162,7 +163,7 @@ list_ways(struct tune *t, uint32_t s, uint32_t *n, bool *has_sibling)
 	struct prediction p;
 
 	space_list(t->arena, &t->front.cands.specs[s], &t->target,
-	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), fuse_outcome, &list, n);
+	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), trace_outcome, &list, n);
 	*has_sibling = sibling.p && holds(list, *n, sibling);
 	if (!sibling.p || *has_sibling || *n == NAMED_MOST || !predict_way(t, s, sibling, &p))
 		return list;

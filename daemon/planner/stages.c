@@ -2,7 +2,7 @@
  * the chosen kernels as programs and text. */
 #include "tune.h"
 
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/space/space.h"
 #include "../../schema/plan_file.h"
 
 /* What each spec costs in the program now; BLP_NEVER. */
@@ -121,7 +121,7 @@ dump_loops(struct tune *t, struct arena *a, uint32_t s, struct dump_case c, cons
 	if (!dump_wants(&t->dump, STAGE_loops) || code->desc.is_library)
 		return true;
 	sb_init(&sb, a);
-	if (!fuse_print(&sb, &t->front.cands.specs[s], code->schedule, &t->target, e))
+	if (!space_print(&sb, &t->front.cands.specs[s], code->schedule, &t->target, e))
 		return err_in(e, "the dump of kernel %s", c.name);
 	c.output = sb_str(&sb);
 	return dump_put_case(&t->dump, STAGE_loops, &c, e);

@@ -6,6 +6,7 @@
 
 #include "away.h"
 
+#include "../../kernels/space/space.h"
 #include "../../proto/range.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* daemon/train/rows.c: an export's rows become samples. */
 #include "rows.h"
 
-#include "../../kernels/fuse/sched.h"
+#include "../../kernels/base/epoch.h"
+#include "../../kernels/space/sched.h"
 #include "../../schema/export_read.h"
 #include "../planner/device.h"
 

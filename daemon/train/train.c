@@ -2,6 +2,8 @@
 #include "net_fit.h"
 #include "sure.h"
 
+#include "../../kernels/base/epoch.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

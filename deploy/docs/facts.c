@@ -1,7 +1,8 @@
 /* deploy/docs/facts.c: small tables of single facts: versions, exit statuses, kinds of items. */
 #include "docs.h"
 
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/base/epoch.h"
+#include "../../kernels/target/target.h"
 #include "../../proto/msg.h"
 #include "../../schema/plan_file.h"
 #include "../../schema/store.h"

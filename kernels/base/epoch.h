@@ -1,5 +1,5 @@
-/* kernels/base/epoch.h: the generator epoch.  Of kernels/fuse, kernels/schedule, kernels/codegen and
- * kernels/emit; korchd, which has none of them, compares its workers' with it. */
+/* kernels/base/epoch.h: the generator epoch.  Of kernels/space, kernels/schedule, kernels/codegen and
+ * kernels/generate; korchd, which has none of them, compares its workers' with it. */
 #ifndef KORCH_EPOCH_H
 #define KORCH_EPOCH_H
 

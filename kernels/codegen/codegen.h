@@ -26,9 +26,9 @@ struct codegen_watch {
 bool codegen_run(
     const struct tir *flat, const struct codegen_watch *w, struct tir *out, struct err *e) MUST_CHECK;
 
-/* Kernel ABI (kernels/emit/emit.h): pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` over [lo, hi) of its
- * range.  A pass is an outermost loop bound `parallel`, which is its range, or all statements up to the
- * next such loop, with a range of one. */
+/* Kernel ABI (kernels/generate/generate.h): pass I is `SYMBOL_pI(buf, shared, local, lo, hi)` over [lo, hi)
+ * of its range.  A pass is an outermost loop bound `parallel`, which is its range, or all statements up to
+ * the next such loop, with a range of one. */
 enum { CODEGEN_MOST_PASSES = 16 };
 /* What a GPU's block does in a step of its range.  0: there is no product.  (work.c) */
 struct pass_work {
@@ -39,7 +39,7 @@ struct pass_work {
 /* The statements of a pass from i on: a loop that is its range, or all that stands until the next one. */
 st_id end_of_pass(const struct tir *p, st_id i);
 struct codegen_kernel {
-	struct str text; /* stands on kernels/emit's prelude */
+	struct str text; /* stands on kernels/generate's prelude */
 	uint32_t n_passes;
 	int64_t range[CODEGEN_MOST_PASSES];
 	uint32_t grid[CODEGEN_MOST_PASSES], threads[CODEGEN_MOST_PASSES]; /* CUDA: blocks; of a block */

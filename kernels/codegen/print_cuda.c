@@ -1,4 +1,4 @@
-/* kernels/codegen/print_cuda.c: a loop program as CUDA C, over kernels/emit's prelude, by the same ABI: a
+/* kernels/codegen/print_cuda.c: a loop program as CUDA C, over kernels/generate's prelude, by the same ABI: a
  * pass is a kernel; its range are the blocks, which any grid shares out.
  *
  *   for b in 0..79 block        for (int i0 = lo + K_BLOCK; i0 < hi; i0 += K_BLOCKS) {

@@ -1,4 +1,4 @@
-/* kernels/codegen/print_ex.c: expressions of a loop program as C over kernels/emit's prelude. */
+/* kernels/codegen/print_ex.c: expressions of a loop program as C over kernels/generate's prelude. */
 #include "codegen_int.h"
 
 #include <stdio.h>

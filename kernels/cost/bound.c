@@ -33,8 +33,8 @@ least(double a, double b)
 	return a < b ? a : b;
 }
 
-/* What the generator's text of a map holds (kernels/emit/prelude_c.inc); what is the same along a broadcast
- * is computed once, and so may be the inverse of a divisor. */
+/* What the generator's text of a map holds (kernels/generate/prelude_c.inc); what is the same along a
+ * broadcast is computed once, and so may be the inverse of a divisor. */
 static void
 add_dear(const struct graph *g, const struct node *n, const struct need *x, struct dear *d)
 {

@@ -243,27 +243,81 @@ window_of(const struct graph *g, const struct node *n, int d)
 	    .ldil = conv ? at_ints(&n->at, ATTR_ldil)[i] : 1};
 }
 
+struct reach {
+	int64_t taps, touched, latest; /* latest: the last element touched; -1: none */
+};
+
+/* Taps at one position whose first one falls on `first`, outside or not.  With gaps elements may come out of
+ * order: what lies before the latest is not counted again. */
+static void
+reach_add(struct reach *r, const struct window *w, int64_t first)
+{
+	const int64_t room = w->have - 1 - first;
+	const int64_t from = first < 0 ? (w->dilation - 1 - first) / w->dilation : 0;
+	const int64_t to = room < 0 ? -1 : MIN_OF(w->k - 1, room / w->dilation);
+	int64_t fresh = from;
+
+	if (from > to)
+		return;
+	r->taps += to - from + 1;
+	if (r->latest >= first)
+		fresh = MAX_OF(from, (r->latest - first) / w->dilation + 1);
+	if (fresh > to)
+		return;
+	r->touched += to - fresh + 1;
+	r->latest = first + to * w->dilation;
+}
+
+/* Positions `move` apart whose taps all fall on elements, as those of the position before them do. */
+static void
+reach_add_inside(struct reach *r, const struct window *w, int64_t move, int64_t n)
+{
+	r->taps += n * w->k;
+	r->touched += n * MIN_OF(w->k, (move + w->dilation - 1) / w->dilation);
+	r->latest += n * move;
+}
+
+/* Elements that lie apart: a tap may fall between two. */
+static void
+reach_add_apart(struct reach *r, const struct window *w, int64_t first)
+{
+	for (int64_t k = 0; k < w->k; k++) {
+		const int64_t x = first + k * w->dilation;
+
+		if (x < 0 || x % w->ldil || x / w->ldil >= w->have)
+			continue;
+		r->taps++;
+		r->touched += x / w->ldil > r->latest;
+		r->latest = MAX_OF(r->latest, x / w->ldil);
+	}
+}
+
+static int64_t
+div_up(int64_t x, int64_t by)
+{
+	return x > 0 ? (x + by - 1) / by : 0;
+}
+
 double
 window_taps(const struct window *w, int64_t at, int64_t step, int64_t n, double *touched)
 {
-	double taps = 0;
-	int64_t seen = 0, latest = -1;
+	const int64_t first = at * w->stride - w->lo, move = step * w->stride;
+	const int64_t room =
+	    w->have - 1 - (w->k - 1) * w->dilation - first; /* of the first position that is inside */
+	const int64_t inside = div_up(-first, move), behind = room < 0 ? 0 : MIN_OF(n, room / move + 1);
+	struct reach r = {.latest = -1};
 
-	for (int64_t o = at, i = 0; i < n; i++, o += step)
-		for (int64_t k = 0; k < w->k; k++) {
-			int64_t x = o * w->stride + k * w->dilation - w->lo;
-
-			if (x < 0 || x % w->ldil || x / w->ldil >= w->have)
-				continue;
-			taps++;
-			if (x / w->ldil >
-			    latest) { /* with gaps elements may come out of order: the rest is not counted */
-				latest = x / w->ldil;
-				seen++;
-			}
+	for (int64_t i = 0; i < n; i++)
+		if (w->ldil != 1) {
+			reach_add_apart(&r, w, first + i * move);
+		} else if (i > inside && i < behind) {
+			reach_add_inside(&r, w, move, behind - i);
+			i = behind - 1;
+		} else {
+			reach_add(&r, w, first + i * move);
 		}
-	*touched = (double)seen;
-	return taps;
+	*touched = (double)r.touched;
+	return (double)r.taps;
 }
 
 /* What positions of one dimension touch: all between the first and the last where taps leave no gap, else

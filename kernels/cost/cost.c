@@ -12,8 +12,6 @@
  *  - bytes: each external element that some result needs is read once, however often it is used. */
 #include "cost_int.h"
 
-#include "../fuse/fuse.h"
-
 #include <math.h>
 
 /* Faster than any CPU core: without calibration bounds only tell large from small. */

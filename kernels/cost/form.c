@@ -8,8 +8,6 @@
  * here. */
 #include "cost_int.h"
 
-#include "../fuse/fuse.h"
-
 #include <math.h>
 
 enum { WINO_TAPS = 3 };

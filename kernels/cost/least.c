@@ -17,8 +17,6 @@
  * Winograd's form makes goes through the stack: less than four operations, by the quickest of all rows. */
 #include "cost_int.h"
 
-#include "../fuse/fuse.h"
-
 #include <math.h>
 
 enum { WINO_TAPS = 3, WIDE_RESULTS = 4 };

@@ -50,7 +50,7 @@ bool dev_compatible(struct str need, const struct dev_info *have, struct err *e)
 /* What generated code, devices and plans agree on: buffers begin at multiples of DEV_ALIGN, and a kernel has
  * at most so many passes. */
 enum { DEV_ALIGN = 64, DEV_MAX_PASSES = 16 };
-/* One loaded kernel: emit.h's ABI.  `pass` holds what the device needs to start a pass: a
+/* One loaded kernel: generate.h's ABI.  `pass` holds what the device needs to start a pass: a
  * function pointer on a CPU; nothing where the kernel is a call of a library. */
 struct dev_library;
 struct dev_kernel {
@@ -168,7 +168,7 @@ void dev_fake_open(uint32_t n_threads, struct dev *out);
 /* ---- the compiler -------------------------------------------------------------------- */
 enum { COMPILE_MAX_BYTES = 256 << 20, COMPILE_MAX_FILES = 512 };
 struct compile_opts {
-	const char *const *flags;   /* ends with NULL; the generator's (emit_c_flags) */
+	const char *const *flags;   /* ends with NULL; the generator's (generate_c_flags) */
 	int64_t cpu_ns;             /* of the compiler's own time, in whole seconds; 0: 120 s */
 	int64_t wall_ns;            /* by the clock: a starved host is no fault of the text; 0: 15 min */
 	size_t max_bytes;           /* of the result; 0: COMPILE_MAX_BYTES */

@@ -302,7 +302,7 @@ void spec_make(struct arena *a, const struct graph *g, const struct bitset *memb
     uint32_t n_exports, struct spec *out, struct spec_binding *bind);
 /* A whole graph as one spec. */
 void spec_of_graph(struct arena *a, const struct graph *g, struct spec *out);
-/* A kernel's result that may lie on the very bytes of one of its operands (kernels/emit). */
+/* A kernel's result that may lie on the very bytes of one of its operands (kernels/generate). */
 struct overlap {
 	uint32_t result, operand;
 };
@@ -314,6 +314,10 @@ struct spec_piece {
 /* Does the spec, of one result, only move stretches of memory (reshape, slice, concat, no transpose)?  Then
  * *out are the result's bytes from first to last, without a gap. */
 bool spec_pieces(struct arena *a, const struct spec *s, struct spec_piece **out, uint32_t *n);
+/* Does the spec hold a convolution that Winograd's form may suit?  By its attributes: every one that
+ * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
+bool spec_winograd(const struct spec *s);
+bool node_winograd(const struct graph *g, const struct node *n);
 /* From outside: verified, and refused unless it is in canonical form. */
 bool spec_read(struct arena *a, struct str text, struct spec *out, struct err *e) MUST_CHECK;
 

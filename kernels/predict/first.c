@@ -1,7 +1,7 @@
 /* kernels/predict/first.c: see first.h. */
 #include "first.h"
 
-#include "../fuse/sched.h"
+#include "../space/sched.h"
 
 #include <math.h>
 

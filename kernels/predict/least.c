@@ -6,7 +6,7 @@
 #include "least.h"
 #include "program.h"
 
-#include "../fuse/sched.h"
+#include "../space/sched.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 #define KORCH_PREDICT_LEAST_H
 
 #include "../cost/cost.h"
-#include "../fuse/fuse.h"
+#include "../target/target.h"
 
 struct program; /* program.h */
 /* linear_flops: what the linear primitives need at least, directly. */

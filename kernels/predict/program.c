@@ -1,7 +1,7 @@
 /* kernels/predict/program.c: which program a schedule makes: of a library's call, the rules' own. */
 #include "program_int.h"
 
-#include "../fuse/sched.h"
+#include "../space/sched.h"
 
 bool
 program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
@@ -15,7 +15,7 @@ program_of_schedule(struct arena *a, const struct spec *s, struct str schedule, 
 	*out = (struct program){0};
 	if (!sched_read(schedule, &sched, e))
 		return false;
-	if (!sched_library(&sched, &library, &version) && !fuse_choices(s, schedule, t, &chosen, e))
+	if (!sched_library(&sched, &library, &version) && !space_choices(s, schedule, t, &chosen, e))
 		return false;
 	return program_of_loops(a, s, &chosen, t, out, e);
 }

@@ -3,7 +3,8 @@
 #ifndef KORCH_PREDICT_PROGRAM_H
 #define KORCH_PREDICT_PROGRAM_H
 
-#include "../fuse/fuse.h"
+#include "../schedule/choices.h"
+#include "../target/target.h"
 
 enum { LEAF_LOOPS = 24, LEAF_ACCESSES = 16, PROGRAM_MAX_LEAVES = 128 };
 enum leaf_bind {

@@ -1,5 +1,5 @@
 /* kernels/predict/program_dear.c: exponentials and divisions that each element needs at least, as calibration
- * times them, in the text of a map (kernels/emit/prelude_c.inc).
+ * times them, in the text of a map (kernels/generate/prelude_c.inc).
  *
  *   c < 8 ? a[c] * sigmoid(a[c]) : b[c - 8] * sigmoid(b[c - 8])     one of each
  *   0 <= i < 56 ? sigmoid(a[i]) : 0                                 none: a border may be anything

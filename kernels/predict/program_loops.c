@@ -4,7 +4,7 @@
 #include "loops_int.h"
 
 #include "../codegen/codegen.h"
-#include "../emit/emit.h"
+#include "../generate/generate.h"
 #include "../schedule/schedule.h"
 
 #include <math.h>
@@ -236,7 +236,7 @@ program_of_loops(struct arena *a, const struct spec *s, const struct choices *ch
 {
 	struct arena tmp = {0};
 	struct tir p;
-	bool ok = emit_loop_program(&tmp, s, STR(""), chosen, t, &p, e);
+	bool ok = generate_loop_program(&tmp, s, STR(""), chosen, t, &p, e);
 
 	*out = (struct program){.n_leaves = 0};
 	ok = ok && read_program(a, s, &p, t, out, e);

@@ -1,7 +1,7 @@
 /* kernels/predict/sample.c: a kernel as numbers, and the same at a fixed length. */
 #include "leaf.h"
 
-#include "../fuse/sched.h"
+#include "../space/sched.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #define KORCH_PREDICT_SAMPLE_H
 
 #include "../cost/cost.h"
-#include "../fuse/fuse.h"
+#include "../target/target.h"
 
 enum leaf_feature {
 #define WORK(N, ...) LEAF_##N,

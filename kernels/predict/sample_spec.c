@@ -257,7 +257,7 @@ sample_of_spec(const struct spec *s, const struct target *t, const struct hw *hw
 	if (c.heaviest)
 		add_linear(&s->g, c.heaviest, hw->lanes, x);
 	x[SPEC_can_library] = can_library(s, t);
-	x[SPEC_can_winograd] = t->winograd && fuse_winograd(s);
+	x[SPEC_can_winograd] = t->winograd && spec_winograd(s);
 	x[SPEC_strict] = t->strict;
 	add_heat(&s->g, heat, x);
 	add_device(t, hw, x);

@@ -5,7 +5,7 @@
  * of registers there (isa.def), and how much of the arithmetic of all their products that is.
  *
  *   bench-candidates [--step=N] [--from=N] [--rel=R] [--untiled=ISA] MODEL.onnx */
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/space/space.h"
 #include "../../kernels/predict/program.h"
 #include "../harness/kernel.h"
 #include "../harness/model_candidates.h"

@@ -9,7 +9,7 @@
  *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] [--schedule=TEXT] MODEL.onnx... */
 #include "../harness/model_candidates.h"
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/device/dev.h"
 
 #include <stdio.h>
@@ -64,7 +64,7 @@ static uint32_t
 one_file(const struct args *args, struct spec *const *specs, uint32_t n, const struct target *target,
     struct totals *t, struct err *e)
 {
-	struct compile_opts o = {.flags = emit_c_flags(target)};
+	struct compile_opts o = {.flags = generate_c_flags(target)};
 	struct arena a = {0};
 	struct strbuf sb;
 	struct bytes object = {0};
@@ -72,13 +72,13 @@ one_file(const struct args *args, struct spec *const *specs, uint32_t n, const s
 	double start = cpu_s(RUSAGE_SELF);
 
 	sb_init(&sb, &a);
-	sb_add(&sb, emit_c_prelude(&a, target));
+	sb_add(&sb, prelude_c(&a, target));
 	for (i = 0; i < n && made < args->batch; i++) {
 		struct kernel_code code;
 		struct err why = {0};
 
-		if (emit_kernel(&a, specs[i], str_of(args->schedule), target, arena_printf(&a, "k%u", made),
-			&code, &why)) {
+		if (generate_kernel(&a, specs[i], str_of(args->schedule), target,
+			arena_printf(&a, "k%u", made), &code, &why)) {
 			sb_add(&sb, code.text);
 			made++;
 		} else if (t->refused++ == 0)
@@ -133,7 +133,7 @@ run(const struct args *args, struct err *e)
 	bool ok = gather(&a, args, &specs, &n, e);
 	double compiled;
 
-	for (const char *const *f = emit_c_flags(target); args->keep && *f; f++)
+	for (const char *const *f = generate_c_flags(target); args->keep && *f; f++)
 		printf("%s%s", *f, f[1] ? " " : "\n");
 	start = os_real()->mono_ns(NULL);
 	compiled = cpu_s(RUSAGE_CHILDREN);

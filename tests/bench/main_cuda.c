@@ -145,7 +145,7 @@ write_batch(struct run *r, struct err *e)
 	struct strbuf sb;
 
 	sb_init(&sb, &r->arena);
-	sb_add(&sb, emit_cuda_prelude(&r->arena, false));
+	sb_add(&sb, prelude_cuda(&r->arena, false));
 	for (uint32_t i = 0; i < r->n; i++)
 		if (!r->list[i].refused)
 			sb_add(&sb, r->list[i].code.text);
@@ -202,7 +202,7 @@ add_spec(struct run *r, int64_t spec, struct err *e)
 	if (!r->args->vary && r->args->schedules == 0)
 		return add(r, spec, str_of(r->args->schedule), e);
 	space_list(&tmp, &r->cs->specs[spec], &t, r->args->vary ? SPACE : (uint32_t)r->args->schedules,
-	    emit_outcome, &list, &n);
+	    text_outcome, &list, &n);
 	if (r->args->vary && n)
 		ok = add(r, spec, list[(uint64_t)(spec / r->args->step) % n], e);
 	for (uint32_t i = 0; i < n && ok && !r->args->vary; i++)

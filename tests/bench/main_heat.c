@@ -71,7 +71,7 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 	const struct plan *p = &o->plan;
 	const struct kernel_code **codes =
 	    NEW_ARRAY(&o->a, const struct kernel_code *, MAX_OF(p->n_kernels, 1u));
-	struct compile_opts co = {.flags = emit_c_flags(t)};
+	struct compile_opts co = {.flags = generate_c_flags(t)};
 	struct str *texts;
 
 	o->specs = NEW_ARRAY(&o->a, struct spec, MAX_OF(p->n_kernels, 1u));
@@ -86,7 +86,7 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 		if (plan_kernel_is_view(&p->kernels[k]))
 			continue;
 		if (!spec_read(&o->a, p->kernels[k].spec, &o->specs[i], e) ||
-		    !emit_kernel(&o->a, &o->specs[i], p->kernels[k].schedule, t, symbol, &o->codes[i], e))
+		    !generate_kernel(&o->a, &o->specs[i], p->kernels[k].schedule, t, symbol, &o->codes[i], e))
 			return false;
 		o->kernels[i] = (struct measure_kernel){
 		    .schedule = p->kernels[k].schedule, .symbol = str_of(symbol), .code = &o->codes[i]};
@@ -96,8 +96,8 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 	}
 	for (int w = 0; w < WAYS; w++)
 		o->ns[w] = NEW_ARRAY(&o->a, double, MAX_OF(o->n, 1u));
-	return compile_files(
-	    &o->a, texts, emit_c_files(&o->a, t, codes, o->n, COMPILE_MAX_FILES, &texts), &co, &o->module, e);
+	return compile_files(&o->a, texts, generate_c_files(&o->a, t, codes, o->n, COMPILE_MAX_FILES, &texts),
+	    &co, &o->module, e);
 }
 
 static void *

@@ -74,7 +74,7 @@ open_runners(struct arena *a, const struct dev *d, const struct spec *s, struct 
 		const char *schedule = i < GENERATED ? generated[i] : library_schedule(a, i - GENERATED);
 
 		u[i].is_library = i >= GENERATED;
-		if (strncmp(schedule, "wino", 4) == 0 && !fuse_winograd(s))
+		if (strncmp(schedule, "wino", 4) == 0 && !spec_winograd(s))
 			continue;
 		u[i].is_ready = kernel_make(a, s, str_of(schedule), &target_avx2, i, &r, &u[i].k, &e) &&
 		    (u[i].is_library ? library_open(d, &u[i].k, &u[i].lib, &e)

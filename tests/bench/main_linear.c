@@ -1,5 +1,5 @@
 /* tests/bench/main_linear.c: how near linear anchors come to the FMA peak: matmul, convolution,
- * depthwise, as emit_kernel generates them, with bias and ReLU, on one thread (facts/cpu.md
+ * depthwise, as generate_kernel generates them, with bias and ReLU, on one thread (facts/cpu.md
  * sections 2 and 9).  Peak is measured in the same run, between the samples.
  * Usage: bench_linear [NAME-PART [SCHEDULE]] */
 #include "../harness/bench_time.h"

@@ -1,7 +1,7 @@
 /* tests/bench/main_runtime.c: bench-runtime PLAN.korch: how long the plan takes to open; its
  * kernels measured twice in two processes: how many agree within 2 % and 5 %, and whether any is
  * below its bound (D16: then the bound's constants are wrong). */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../schema/plan_file.h"
 #include "../../worker/measure.h"
 
@@ -66,7 +66,7 @@ struct set { /* the plan's kernels, generated and compiled again */
 static bool
 make_set(struct arena *a, const struct plan *p, const struct target *t, struct set *s, struct err *e)
 {
-	struct compile_opts o = {.flags = emit_c_flags(t)};
+	struct compile_opts o = {.flags = generate_c_flags(t)};
 	struct strbuf sb;
 
 	*s = (struct set){.items = NEW_ARRAY(a, struct measure_item, p->n_kernels),
@@ -75,12 +75,12 @@ make_set(struct arena *a, const struct plan *p, const struct target *t, struct s
 	    .specs = NEW_ARRAY(a, struct spec, p->n_kernels),
 	    .n = p->n_kernels};
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	for (uint32_t i = 0; i < s->n; i++) {
 		char *symbol = arena_printf(a, "k%u", i);
 
 		if (!spec_read(a, p->kernels[i].spec, &s->specs[i], e) ||
-		    !emit_kernel(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
+		    !generate_kernel(a, &s->specs[i], p->kernels[i].schedule, t, symbol, &s->codes[i], e))
 			return false;
 		sb_add(&sb, s->codes[i].text);
 		s->kernels[i] = (struct measure_kernel){

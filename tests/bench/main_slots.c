@@ -92,7 +92,7 @@ compile(struct arena *a, const struct gpu *g, const struct kernel_code *c, int s
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
+	sb_add(&sb, prelude_cuda(a, false));
 	sb_add(&sb, c->text);
 	return gpu_compile(g, a, sb_str(&sb), sm, false, out, e);
 }

@@ -5,7 +5,7 @@
  *
  * Of several turns each stage's least.  --print: each trace and text, too, to compare those of two builds. */
 #include "../../kernels/codegen/codegen.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/schedule/schedule.h"
 #include "../harness/kernel_class.h"
 #include "../harness/model_candidates.h"
@@ -42,7 +42,7 @@ static bool
 make(struct arena *a, const struct spec *s, const struct args *args, double *at, struct strbuf *trace,
     struct codegen_kernel *k, struct err *e)
 {
-	const struct schedule_target target = fuse_schedule_target(&args->target);
+	const struct schedule_target target = space_schedule_target(&args->target);
 	struct tir nest, scheduled, flat, p;
 
 	at[0] = now_ms();

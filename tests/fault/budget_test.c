@@ -1,6 +1,6 @@
 /* What a budget is: the time of the whole job, from planning's start to the plan, by a clock that the test
  * moves (desk.h); and what comes of one that is too small, or of one more. */
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/space/space.h"
 #include "desk.h"
 
 #include <setjmp.h>

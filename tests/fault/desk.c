@@ -3,7 +3,7 @@
 
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/tune.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../schema/artefact.h"
 #include "../harness/sample.h"
 
@@ -41,7 +41,7 @@ desk_look_up(struct desk *d, struct str text)
 	assert_true(d->n++ < MAX_SPECS);
 	if (!spec_read(&d->a, text, &s, &e))
 		fail_msg("%s", e.msg);
-	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, emit_outcome, &list, &n);
+	space_list(&d->a, &s, &target_avx2, d->is_virtual ? 4 : 1, text_outcome, &list, &n);
 	*k = (struct known){.of = s,
 	    .way = NEW_ARRAY(&d->a, struct str, MAX_WAYS),
 	    .tried = NEW_ARRAY(&d->a, struct m_tried, MAX_WAYS),
@@ -73,7 +73,7 @@ measure_ways(struct desk *d, struct known *k, const struct m_spec_ask *ask)
 	for (uint32_t i = 0; i < n; i++)
 		list[i] = (struct str){str_dup(&d->a, ask->named[i].schedule), ask->named[i].schedule.n};
 	if (n == 0)
-		space_list(&d->a, &k->of, &target_avx512, (uint32_t)ask->effort, emit_outcome, &list, &n);
+		space_list(&d->a, &k->of, &target_avx512, (uint32_t)ask->effort, text_outcome, &list, &n);
 	if (!k->is_measured)
 		k->cost.median_ns = 0;
 	d->n_again += k->is_measured;
@@ -273,7 +273,7 @@ describe(struct desk *d, const struct m_build_ask *ask, uint8_t *took)
 	struct artefact all = {
 	    .kernels = NEW_ARRAY(&d->a, struct artefact_kernel, MAX_OF(ask->n_kernels, 1u)),
 	    .n_kernels = ask->n_kernels,
-	    .prelude = emit_c_prelude(&d->a, &t)};
+	    .prelude = prelude_c(&d->a, &t)};
 	struct bytes out = {0};
 	struct err e = {0};
 
@@ -290,7 +290,7 @@ describe(struct desk *d, const struct m_build_ask *ask, uint8_t *took)
 
 			if (took[i] > k->n_others)
 				fail_msg("no kernel: %s", e.msg);
-			ok = emit_kernel(&d->a, &s, schedule, &t, str_dup(&d->a, k->symbol), &code, &e);
+			ok = generate_kernel(&d->a, &s, schedule, &t, str_dup(&d->a, k->symbol), &code, &e);
 		}
 		all.kernels[i] = (struct artefact_kernel){code.desc, code.text};
 	}

@@ -2,7 +2,7 @@
  * that kernel. memory: yes threads: yes */
 #include "gpu_rig.h"
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/device/gpu_fake.h"
 #include "../../schema/artefact.h"
 
@@ -161,7 +161,7 @@ no_kernel_twice(void **state)
 	assert_int_equal(out.fail, 0);
 	assert_true(out.n_rows > 3 && out.n_rows < COUNT_OF(made));
 	for (uint32_t k = 0; k < out.n_rows; k++) {
-		assert_true(fuse_outcome(&r.a, &s, out.rows[k].schedule, &r.d.target, &made[k]));
+		assert_true(trace_outcome(&r.a, &s, out.rows[k].schedule, &r.d.target, &made[k]));
 		for (uint32_t i = 0; i < k; i++)
 			if (made[i] == made[k])
 				fail_msg("'%.*s' and '%.*s' are one kernel", STR_ARG(out.rows[i].schedule),
@@ -180,11 +180,11 @@ is_described(struct rig *r, const struct spec *s, const struct m_kernel *k, stru
 	struct err e = {0};
 
 	if (!artefact_read(&r->a, description, &s, 1, &got, &e) ||
-	    !emit_kernel(&r->a, s, k->schedule, &r->d.target, str_dup(&r->a, k->symbol), &code, &e))
+	    !generate_kernel(&r->a, s, k->schedule, &r->d.target, str_dup(&r->a, k->symbol), &code, &e))
 		fail_msg("%s", e.msg);
 	assert_true(str_eq(got.kernels[0].text, code.text) && code.text.n > 100);
 	assert_true(descriptor_hash(&got.kernels[0].desc) == descriptor_hash(&code.desc));
-	assert_true(str_eq(got.prelude, emit_cuda_prelude(&r->a, false)));
+	assert_true(str_eq(got.prelude, prelude_cuda(&r->a, false)));
 }
 
 /* A block a row, as the description that is made of the build says. */
@@ -329,7 +329,7 @@ foreign(int says, const char *words)
 	struct err e = {0};
 
 	sb_init(&sb, &a);
-	sb_add(&sb, emit_cuda_prelude(&a, false));
+	sb_add(&sb, prelude_cuda(&a, false));
 	sb_addz(&sb, KERNEL);
 	if (!gpu_fake_open(STR("gpu=a100"), &g, &e) ||
 	    !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))
@@ -390,7 +390,7 @@ dynamic_shared(void **state)
 		bool is_lost;
 
 		sb_init(&sb, &a);
-		sb_add(&sb, emit_cuda_prelude(&a, false));
+		sb_add(&sb, prelude_cuda(&a, false));
 		sb_addz(&sb, KERNEL);
 		if (!gpu_fake_open(STR("gpu=a100"), &g, &e) ||
 		    !gpu_compile(&g, &a, sb_str(&sb), 80, false, &one.cubin, &e))

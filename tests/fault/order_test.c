@@ -2,7 +2,7 @@
  * that the trained predictor knows, whose times are near what it says. */
 #include "../../daemon/planner/device.h"
 #include "../../daemon/planner/order.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/predict/first.h"
 #include "../models/gen.h"
 #include "../models/nets.h"
@@ -225,7 +225,7 @@ guesses_are_predicted(void **state)
 			continue;
 		if (!spec_read(&d.a, k->spec, &s, &e))
 			fail_msg("%s", e.msg);
-		space_list(&d.a, &s, &t, (uint32_t)d.effort, emit_outcome, &list, &n_list);
+		space_list(&d.a, &s, &t, (uint32_t)d.effort, text_outcome, &list, &n_list);
 		for (uint32_t w = 0; w < n_list; w++)
 			least = MIN_OF(least, predicted_ns(&d, &s, heat, list[w]));
 		assert_true((double)predicted_ns(&d, &s, heat, k->schedule) <= 1.1 * (double)least);

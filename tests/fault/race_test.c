@@ -1,6 +1,6 @@
 /* Whole plans beside those that were there before: the planner against a desk that says what kernels take in
  * a whole plan (desk.h). */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../harness/sample.h"
 #include "desk.h"
 
@@ -105,7 +105,7 @@ find_others(struct desk *d, const struct plan *p)
 
 		if (!spec_read(&d->a, k->text, &s, &e))
 			fail_msg("%s", e.msg);
-		space_list(&d->a, &s, &target_avx2, 4, emit_outcome, &list, &n);
+		space_list(&d->a, &s, &target_avx2, 4, text_outcome, &list, &n);
 		for (uint32_t j = 0; j < n && str_eq(k->cost.schedule, was); j++)
 			k->cost.schedule = list[j];
 		found += !str_eq(k->cost.schedule, was);

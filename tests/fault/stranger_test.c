@@ -4,6 +4,7 @@
 #include "farm_proc.h"
 #include "raw.h"
 
+#include "../../kernels/base/epoch.h"
 #include "../../kernels/base/log.h"
 #include "../../worker/device.h"
 

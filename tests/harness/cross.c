@@ -97,7 +97,7 @@ kernels_text(struct arena *a, const struct target *t, const struct test_kernel *
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		sb_add(&sb, k[i].code.text);
 	return sb_str(&sb);
@@ -163,7 +163,7 @@ run_in(struct arena *a, const char *dir, const struct machine *m, const struct t
 		return false;
 	sb_init(&cmd, a);
 	sb_addf(&cmd, "cd %s && %s -std=gnu11 -w -static -o program", dir, m->compiler);
-	for (const char *const *f = emit_c_flags(t); *f; f++)
+	for (const char *const *f = generate_c_flags(t); *f; f++)
 		sb_addf(&cmd, " %s", *f);
 	sb_addz(&cmd, " kernels.c main.c -lm");
 	if (system(sb_str(&cmd).p) != 0)

@@ -36,7 +36,7 @@ build(struct arena *a, struct str kernel, struct object *out, struct err *e)
 
 	sb_init(&sb, a);
 	sb_addz(&sb, "#define KK_CONFLICTS\n");
-	sb_add(&sb, emit_cuda_prelude(a, true));
+	sb_add(&sb, prelude_cuda(a, true));
 	sb_add(&sb, kernel);
 	ok = os_write_file(os_real(), c, (struct bytes){(const uint8_t *)sb.p, sb.n}, e);
 	if (ok &&

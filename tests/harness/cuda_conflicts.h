@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_CUDA_CONFLICTS_H
 #define KORCH_TEST_CUDA_CONFLICTS_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 enum { CONFLICT_KINDS = 3, CONFLICT_ROWS = 64 };
 const char *conflict_kind(int kind); /* "load", "store", "copy" */

@@ -50,7 +50,7 @@ cuda_host_load(struct arena *a, struct str text)
 	const char *c = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, true));
+	sb_add(&sb, prelude_cuda(a, true));
 	sb_add(&sb, text);
 	if (!os_write_file(os_real(), c, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e))
 		bug("%s", e.msg);

@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_CUDA_HOST_H
 #define KORCH_TEST_CUDA_HOST_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 /* Memory shared with the child, filled with 0xff; its last byte is the last of a page. */
 void *guard_new(size_t n);

@@ -33,7 +33,7 @@ cuda_case_make(struct arena *a, struct cuda_case *c, const struct target *t, uin
 {
 	struct err e = {0};
 
-	c->refused = !(c->make ? c->make : emit_kernel)(
+	c->refused = !(c->make ? c->make : generate_kernel)(
 	    a, &c->spec, str_of(c->schedule), t, arena_printf(a, "k%u", number), &c->code, &e);
 	if (c->refused && e.code != ERR_INFEASIBLE)
 		bug("%s", e.msg);

@@ -8,7 +8,7 @@
 
 struct cuda_case {
 	struct spec spec;
-	generator_fn *make; /* NULL: emit_kernel */
+	generator_fn *make; /* NULL: generate_kernel */
 	const char *schedule;
 	uint64_t seed; /* of its inputs */
 	double by;     /* times the tolerance of float32; 0: 1 */

@@ -10,7 +10,7 @@ text_of(struct arena *a, const struct cuda_case *list, uint32_t n)
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
+	sb_add(&sb, prelude_cuda(a, false));
 	for (uint32_t i = 0; i < n; i++)
 		if (!list[i].refused)
 			sb_add(&sb, list[i].code.text);

@@ -1,7 +1,7 @@
 /* tests/harness/generator.c: see the header. */
 #include "generator.h"
 
-/* As emit_kernel, but that codegen_c is told of no vectors. */
+/* As generate_kernel, but that codegen_c is told of no vectors. */
 static bool
 emit_plain(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e)
@@ -10,12 +10,12 @@ emit_plain(struct arena *a, const struct spec *s, struct str schedule, const str
 	struct choices chosen;
 	struct tir p;
 
-	if (!emit_kernel(a, s, schedule, t, symbol, out, e))
+	if (!generate_kernel(a, s, schedule, t, symbol, out, e))
 		return false;
 	if (t->is_cuda || out->desc.is_library)
 		return true;
-	if (!fuse_choices(s, schedule, t, &chosen, e) ||
-	    !emit_loop_program(a, s, STR(""), &chosen, t, &p, e) ||
+	if (!space_choices(s, schedule, t, &chosen, e) ||
+	    !generate_loop_program(a, s, STR(""), &chosen, t, &p, e) ||
 	    !codegen_c(a, &p, s->g.n_inputs, symbol, 0, &k, e))
 		return false;
 	out->text = k.text;

@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_GENERATOR_H
 #define KORCH_TEST_GENERATOR_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 typedef bool generator_fn(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e);

@@ -149,7 +149,7 @@ gold_code(struct arena *a, const struct gold *k, struct spec *spec, struct kerne
 	if (!source_of(a, k, "graph", &text, e) || !graph_read(g, a, text, e))
 		return false;
 	spec_of_graph(a, g, spec);
-	return emit_kernel(a, spec, str_of(k->schedule), &t, "k", code, e);
+	return generate_kernel(a, spec, str_of(k->schedule), &t, "k", code, e);
 }
 
 static bool
@@ -211,7 +211,7 @@ gold_compile(struct arena *a, struct gpu *g, const struct gold *k, struct bytes 
 	if (!gold_code(a, k, &spec, &code, e))
 		return false;
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
+	sb_add(&sb, prelude_cuda(a, false));
 	sb_add(&sb, code.text);
 	return gpu_compile(g, a, sb_str(&sb), k->sm, false, out, e);
 }

@@ -3,7 +3,7 @@
 #ifndef KORCH_TEST_GOLD_H
 #define KORCH_TEST_GOLD_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/device/gpu.h"
 
 enum { GOLD_KERNELS = 96 };

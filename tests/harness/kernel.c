@@ -137,7 +137,7 @@ kernel_make(struct arena *a, const struct spec *s, struct str schedule, const st
 
 	*out = (struct test_kernel){.spec = *s, .schedule = schedule};
 	(void)snprintf(out->symbol, sizeof out->symbol, "k%u", n);
-	if (!emit_kernel(a, s, schedule, t, out->symbol, &out->code, e))
+	if (!generate_kernel(a, s, schedule, t, out->symbol, &out->code, e))
 		return false;
 	out->operand = NEW_ARRAY(a, void *, n_in + 1);
 	out->buf = NEW_ARRAY(a, void *, n_in + s->g.n_outputs);
@@ -205,10 +205,10 @@ build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct tar
     struct err *e)
 {
 	struct strbuf sb;
-	struct compile_opts o = {.flags = emit_c_flags(t)};
+	struct compile_opts o = {.flags = generate_c_flags(t)};
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		sb_add(&sb, k[i].code.text);
 	return compile_c(a, sb_str(&sb), &o, so, e);

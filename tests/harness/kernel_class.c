@@ -92,7 +92,7 @@ trace_has_ring(struct arena *a, const struct spec *s, const struct choices *chos
 
 	sb_init(&trace, a);
 	schedule_lower(a, s, t->strict, &nest);
-	if (!fuse_by_rules(&nest, chosen, t, &trace, &bound, e))
+	if (!space_by_rules(&nest, chosen, t, &trace, &bound, e))
 		return false;
 	*ring = trace_has(sb_str(&trace), STEP_slide);
 	return true;
@@ -111,7 +111,7 @@ kernel_class_of(
 
 	*out = KERNEL_library;
 	if (ok && !sched_library(&sched, &l, &version)) {
-		ok = fuse_choices(s, schedule, t, &chosen, e) && trace_has_ring(&a, s, &chosen, t, &ring, e);
+		ok = space_choices(s, schedule, t, &chosen, e) && trace_has_ring(&a, s, &chosen, t, &ring, e);
 		if (ok)
 			*out = class_of(s, ring, chosen.wino > 0);
 	}

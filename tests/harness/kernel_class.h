@@ -2,7 +2,7 @@
 #ifndef KORCH_TEST_KERNEL_CLASS_H
 #define KORCH_TEST_KERNEL_CLASS_H
 
-#include "../../kernels/fuse/sched.h"
+#include "../../kernels/space/sched.h"
 
 enum kernel_class {
 #define KERNEL_CLASS(NAME, WORDS) KERNEL_##NAME,

@@ -1,6 +1,6 @@
 /* tests/harness/plan_path.c: see plan_path.h. */
 #include "plan_path.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/interp/interp.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ note_overlaps(struct arena *a, const struct spec *s, struct descriptor *to)
 	struct kernel_code code;
 	struct err unused = {0};
 
-	if (!emit_kernel(a, s, STR(""), &target_avx2, "k", &code, &unused))
+	if (!generate_kernel(a, s, STR(""), &target_avx2, "k", &code, &unused))
 		return;
 	to->overlaps = code.desc.overlaps;
 	to->n_overlaps = code.desc.n_overlaps;

@@ -1,6 +1,6 @@
 /* tests/harness/texts.c: see the header. */
 #include "texts.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "model_candidates.h"
 
 #include <inttypes.h>
@@ -59,10 +59,10 @@ add_row(
 		return;
 	struct arena tmp = {0};
 	struct kernel_code *k = NEW(&tmp, struct kernel_code);
-	bool made = emit_kernel(&tmp, s, schedule, &o->target, "k", k, &why);
+	bool made = generate_kernel(&tmp, s, schedule, &o->target, "k", k, &why);
 
 	if (made)
-		r.text = emit_hash(k);
+		r.text = kernel_code_hash(k);
 	arena_fini(&tmp);
 	t->refused += !made;
 	if (!made)
@@ -88,7 +88,7 @@ texts_add_model(struct texts *t, const struct texts_opts *o, const char *file, s
 
 		if (!is_new(t, &cs.specs[i].hash))
 			continue;
-		space_list(&tmp, &cs.specs[i], &o->target, o->effort, emit_outcome, &schedules, &n);
+		space_list(&tmp, &cs.specs[i], &o->target, o->effort, text_outcome, &schedules, &n);
 		for (uint32_t k = 0; k < n; k++)
 			add_row(t, o, sb_str(&target), &cs.specs[i], schedules[k]);
 		t->without += t->n == before;

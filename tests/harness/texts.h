@@ -10,7 +10,7 @@ struct text_row {
 	struct hash spec;
 	struct str target, schedule;
 	enum kernel_class class;
-	uint64_t text;           /* emit_hash() of it: how it is started included, the head not */
+	uint64_t text;           /* kernel_code_hash() of it: how it is started included, the head not */
 	const struct spec *what; /* NULL in a list that was read */
 };
 struct texts {

@@ -33,7 +33,7 @@ look(void *self, const char *pass, const struct tir *p, struct err *e)
 static void
 check_trace(const struct spec *s, const char *given, int64_t neighbours, uint64_t seed)
 {
-	struct schedule_target target = fuse_schedule_target(&target_cuda);
+	struct schedule_target target = space_schedule_target(&target_cuda);
 	struct arena a = {0};
 	struct tir scheduled, flat, p;
 	struct strbuf trace;
@@ -120,7 +120,7 @@ add_text(struct batch *b, const struct spec *s, const char *trace, uint64_t seed
 	struct cuda_case *c = &b->list[b->n];
 	struct target t = target_cuda;
 
-	*c = (struct cuda_case){.spec = *s, .make = emit_by_trace, .schedule = trace, .seed = seed + 1};
+	*c = (struct cuda_case){.spec = *s, .make = generate_by_trace, .schedule = trace, .seed = seed + 1};
 	t.sm = b->gpu ? b->sm : t.sm;
 	cuda_case_make(&b->a, c, &t, b->n);
 	b->refused += c->refused;

@@ -128,7 +128,7 @@ check_trace(const struct spec *s, const char *given, uint64_t seed)
 	    .by = given == by_wino ? WINO_OFF : 1};
 	const struct codegen_watch w = {look, &l};
 	struct rng r = {seed * 31 + 7};
-	struct schedule_target target = fuse_schedule_target(&target_avx2);
+	struct schedule_target target = space_schedule_target(&target_avx2);
 	struct tir nest, scheduled, flat, p;
 	struct strbuf trace;
 	struct err e = {0};
@@ -205,10 +205,10 @@ add_text(struct batch *b, const struct spec *s, struct str trace, uint64_t seed)
 	struct err why = {0};
 
 	if (!kernel_make(&b->a, s, STR(""), &target_avx2, 0, &r, &first, &why))
-		return; /* kernels/emit has none to take operands from */
+		return; /* kernels/generate has none to take operands from */
 	first.schedule = trace;
-	if (kernel_make_beside(&b->a, &first, trace.p == by_wino ? emit_kernel : emit_by_trace, &target_avx2,
-		b->n, &b->k[b->n], &why))
+	if (kernel_make_beside(&b->a, &first, trace.p == by_wino ? generate_kernel : generate_by_trace,
+		&target_avx2, b->n, &b->k[b->n], &why))
 		b->n++;
 	else if (why.code == ERR_INFEASIBLE)
 		b->refused++;

@@ -3,7 +3,7 @@
  * of primitives, so a new row is tested unasked.  label: cpu
  * Of the cases without float32 a third runs, always the same; KORCH_DEVICE_ALL=1 runs them all,
  * KORCH_DEVICE_ONLY=NAME those of one primitive. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../worker/measure.h"
 
 #include <setjmp.h>
@@ -342,7 +342,7 @@ emit_all(struct cases *c, struct one *const *v, uint32_t n, struct strbuf *text)
 		for (uint32_t k = 0; k < o->g.n_nodes; k++)
 			bit_set(&all, k);
 		spec_make(&c->a, &o->g, &all, o->g.outputs, o->g.n_outputs, &o->spec, &bind);
-		o->has_code = emit_kernel(
+		o->has_code = generate_kernel(
 		    &c->a, &o->spec, STR(""), &target_avx2, arena_printf(&c->a, "k%u", i), &o->code, &e);
 		if (o->has_code) {
 			sb_add(text, o->code.text);
@@ -380,14 +380,14 @@ run_one(struct cases *c, const struct dev *d, struct dev_module *m, uint32_t num
 static void
 run_batch(struct cases *c, const struct dev *d, struct one *const *v, uint32_t n)
 {
-	struct compile_opts o = {.flags = emit_c_flags(&target_avx2)};
+	struct compile_opts o = {.flags = generate_c_flags(&target_avx2)};
 	struct dev_module *m;
 	struct strbuf text;
 	struct bytes code;
 	struct err e = {0};
 
 	sb_init(&text, &c->a);
-	sb_add(&text, emit_c_prelude(&c->a, &target_avx2));
+	sb_add(&text, prelude_c(&c->a, &target_avx2));
 	emit_all(c, v, n, &text);
 	if (!compile_c(&c->a, sb_str(&text), &o, &code, &e) || !d->load(d->self, code, &m, &e))
 		fail_msg("%s", e.msg);

@@ -2,7 +2,7 @@
  * plans whose steps share bytes in all ways, calls of cuBLASLt and cuDNN among them, compute what they
  * compute in order; without any one of their waits they do not; several threads may run one plan; what cannot
  * be made is said, and what is not faster is not used.  threads: yes */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/run/gpu_plan.h"
 #include "../../kernels/device/gpu_fake.h"
 
@@ -94,7 +94,7 @@ module(struct arena *a, const struct gpu *g)
 			continue;
 		}
 		sb_init(&sb, a);
-		sb_add(&sb, emit_cuda_prelude(a, false));
+		sb_add(&sb, prelude_cuda(a, false));
 		sb_addz(&sb, texts[i]);
 		if (!gpu_compile(g, a, sb_str(&sb), 80, false, &k[i].cubin, &e))
 			fail_msg("%s", e.msg);

@@ -329,8 +329,8 @@ count_rings(
 
 	sb_init(&trace, a);
 	schedule_lower(a, s, t->strict, &nest);
-	if (!fuse_choices(s, schedule, t, &chosen, &e) ||
-	    !fuse_by_rules(&nest, &chosen, t, &trace, &bound, &e))
+	if (!space_choices(s, schedule, t, &chosen, &e) ||
+	    !space_by_rules(&nest, &chosen, t, &trace, &bound, &e))
 		fail_msg("%s\n%.*s", e.msg, STR_ARG(s->text));
 	at = trace.p ? strstr(trace.p, "slide ") : NULL;
 	n->rings += at != NULL;

@@ -1,6 +1,6 @@
 /* tests/prop/space_test.c: a space of schedules lists no kernel twice, by what is emitted: a knob that says
  * nothing to a spec is not measured; nothing is lost by it, and a longer list begins with the shorter one. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ make(struct arena *a, const struct spec *s, struct str schedule, const struct ta
 	struct err e;
 
 	m->schedule = schedule;
-	if (!emit_kernel(a, s, schedule, t, "k", &m->code, &e))
+	if (!generate_kernel(a, s, schedule, t, "k", &m->code, &e))
 		fail_msg("'%.*s' is listed, and not possible: %s", STR_ARG(schedule), e.msg);
 	m->body = body_of(m->code.text);
 }
@@ -96,8 +96,8 @@ check(struct arena *a, const char *graph, const char *target)
 	if (!target_read(str_of(target), &t, &e))
 		fail_msg("%s", e.msg);
 	read_spec(a, graph, &s);
-	space_list(a, &s, &t, MOST, emit_outcome, &list, &n);
-	space_list(a, &s, &t, 4, emit_outcome, &fewer, &n_fewer);
+	space_list(a, &s, &t, MOST, text_outcome, &list, &n);
+	space_list(a, &s, &t, 4, text_outcome, &fewer, &n_fewer);
 	assert_true(n >= n_fewer && n > 0);
 	for (uint32_t i = 0; i < n_fewer; i++)
 		assert_true(str_eq(list[i], fewer[i]));
@@ -157,8 +157,8 @@ test_what_is_the_same(void **state)
 
 		t.sm = 80;
 		read_spec(&a, rows[i].graph, &s);
-		assert_true(fuse_outcome(&a, &s, str_of(rows[i].one), &t, &one));
-		assert_true(fuse_outcome(&a, &s, str_of(rows[i].other), &t, &other));
+		assert_true(trace_outcome(&a, &s, str_of(rows[i].one), &t, &one));
+		assert_true(trace_outcome(&a, &s, str_of(rows[i].other), &t, &other));
 		if ((one == other) != rows[i].is_same)
 			fail_msg("row %zu: '%s' and '%s'", i, rows[i].one, rows[i].other);
 		arena_fini(&a);

@@ -264,7 +264,7 @@ trials_compile(const char *dir, struct arena *a, struct trial *list, uint32_t n,
 	const char *c = arena_printf(a, "%s/k.c", dir), *so = arena_printf(a, "%s/k.so", dir);
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_c_prelude(a, t));
+	sb_add(&sb, prelude_c(a, t));
 	for (uint32_t i = 0; i < n; i++)
 		if (!list[i].infeasible)
 			sb_add(&sb, list[i].code.text);
@@ -272,7 +272,7 @@ trials_compile(const char *dir, struct arena *a, struct trial *list, uint32_t n,
 		bug("%s", e.msg);
 	sb_init(&cmd, a);
 	sb_addz(&cmd, "cc -std=gnu11 -w -shared -fPIC -march=x86-64-v3");
-	for (const char *const *f = emit_c_flags(t); *f; f++)
+	for (const char *const *f = generate_c_flags(t); *f; f++)
 		if (strcmp(*f, "-O3") != 0)
 			sb_addf(&cmd, " %s", *f);
 	sb_addf(&cmd, " -O1 -o %s %s -lm", so, c);
@@ -318,7 +318,7 @@ trial_make(struct arena *a, struct trial *o, uint32_t number, const struct targe
 	struct err e = {0};
 	const char *symbol = arena_printf(a, "k%u", number);
 
-	bool ok = emit_kernel(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
+	bool ok = generate_kernel(a, &o->spec, str_of(o->schedule), t, symbol, &o->code, &e);
 
 	if (!ok) {
 		o->infeasible = true;

@@ -5,7 +5,7 @@
 #ifndef KORCH_TEST_TRIAL_H
 #define KORCH_TEST_TRIAL_H
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 enum { TRIAL_BATCH = 40 };
 

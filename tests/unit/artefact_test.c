@@ -1,6 +1,6 @@
 /* tests/unit/artefact_test.c: what a build tells of its machine code: the record there and back, each field
  * of a descriptor, and everything that a worker could say that is not so. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../schema/artefact.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ kernel_of(struct arena *a, const struct spec *s, const char *schedule, const str
 	struct err e = {0};
 
 	with.winograd = true;
-	if (!emit_kernel(a, s, str_of(schedule), &with, "k", &code, &e))
+	if (!generate_kernel(a, s, str_of(schedule), &with, "k", &code, &e))
 		fail_msg("%s", e.msg);
 	return (struct artefact_kernel){code.desc, code.text};
 }

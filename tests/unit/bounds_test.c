@@ -323,7 +323,7 @@ a_space_has_its_best_schedule(void **state)
 	assert_true(graph_read(&g, &a, STR(POINTWISE "output %2\n"), &e));
 	spec_of_graph(&a, &g, &s);
 	bound = device_bound_ns(&s, &t, &hw, STR(""));
-	space_list(&a, &s, &t, 4, fuse_outcome, &list, &n);
+	space_list(&a, &s, &t, 4, trace_outcome, &list, &n);
 	for (uint32_t i = 0; i < n; i++)
 		best = MIN_OF(best, schedule_least_ns(&s, list[i], &t, &hw, STR(""), bound));
 	assert_true(best >= bound && device_space_ns(&s, &t, &hw, STR(""), 4) == best);

@@ -1,6 +1,6 @@
 /* tests/unit/cost_test.c: bounds count what must be done and no more. */
+#include "../../kernels/cost/box.h"
 #include "../../kernels/cost/cost.h"
-#include "../../kernels/fuse/fuse.h"
 #include "../../kernels/interp/interp.h"
 #include "../prop/random_graph.h"
 
@@ -351,7 +351,7 @@ winograd_takes_a_fourth(void **state)
 
 		assert_true(graph_read(&g, &a, str_of(rows[i].text), &e));
 		spec_of_graph(&a, &g, &s);
-		assert_int_equal(fuse_winograd(&s), rows[i].saves);
+		assert_int_equal(spec_winograd(&s), rows[i].saves);
 		(void)cost_bound_ns(&s, &hw, &p);
 		assert_true(p.flops == (rows[i].saves ? rows[i].direct / 4 : rows[i].direct));
 		hw.winograd = false;
@@ -404,6 +404,50 @@ tensor_cores_lower_linear_bounds(void **state)
 	arena_fini(&a);
 }
 
+/* Tap by tap. */
+static double
+taps_one_by_one(const struct window *w, int64_t at, int64_t step, int64_t n, double *touched)
+{
+	double taps = 0;
+	int64_t latest = -1;
+
+	*touched = 0;
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t k = 0; k < w->k; k++) {
+			const int64_t x = (at + i * step) * w->stride + k * w->dilation - w->lo;
+
+			if (x < 0 || x % w->ldil || x / w->ldil >= w->have)
+				continue;
+			taps++;
+			*touched += x / w->ldil > latest;
+			latest = MAX_OF(latest, x / w->ldil);
+		}
+	return taps;
+}
+
+static void
+taps_of_many_positions_are_those_of_each(void **state)
+{
+	struct rng r = {7};
+
+	(void)state;
+	for (int turn = 0; turn < 200000; turn++) {
+		const struct window w = {.have = 1 + (int64_t)rng_below(&r, 30),
+		    .k = 1 + (int64_t)rng_below(&r, 9),
+		    .stride = 1 + (int64_t)rng_below(&r, 5),
+		    .dilation = 1 + (int64_t)rng_below(&r, 4),
+		    .lo = (int64_t)rng_below(&r, 12) - 3,
+		    .ldil = rng_below(&r, 4) ? 1 : 1 + (int64_t)rng_below(&r, 3)};
+		const int64_t at = (int64_t)rng_below(&r, 5), step = 1 + (int64_t)rng_below(&r, 3),
+			      n = (int64_t)rng_below(&r, 25);
+		double touched, really;
+
+		assert_true(
+		    window_taps(&w, at, step, n, &touched) == taps_one_by_one(&w, at, step, n, &really) &&
+		    touched == really);
+	}
+}
+
 int
 main(void)
 {
@@ -419,6 +463,7 @@ main(void)
 	    cmocka_unit_test(levels_are_chosen_by_size),
 	    cmocka_unit_test(tensor_cores_lower_linear_bounds),
 	    cmocka_unit_test(bounds_never_exceed_the_plain_counts),
+	    cmocka_unit_test(taps_of_many_positions_are_those_of_each),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,8 +107,8 @@ instructions(struct arena *a, const struct gpu *g, const char *text, int sm, enu
 		fail_msg("%s", e.msg);
 	spec_of_graph(a, graph, &s);
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
-	if (!emit_kernel(a, &s, STR(""), &t, "k", code, &e))
+	sb_add(&sb, prelude_cuda(a, false));
+	if (!generate_kernel(a, &s, STR(""), &t, "k", code, &e))
 		fail_msg("%s", e.msg);
 	sb_add(&sb, code->text);
 	if (!gpu_compile(g, a, sb_str(&sb), sm, false, &b, &e) || !cubin_read(b, cubin, &e))

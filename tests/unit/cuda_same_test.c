@@ -106,8 +106,8 @@ compile(struct rig *r, const struct gpu *g, struct str schedule, const struct sp
 	struct err e = {0};
 
 	sb_init(&sb, &r->a);
-	sb_add(&sb, emit_cuda_prelude(&r->a, false));
-	if (!emit_kernel(&r->a, s, schedule, t, "k", code, &e))
+	sb_add(&sb, prelude_cuda(&r->a, false));
+	if (!generate_kernel(&r->a, s, schedule, t, "k", code, &e))
 		fail_msg("%s", e.msg);
 	sb_add(&sb, code->text);
 	if (!gpu_compile(g, &r->a, sb_str(&sb), t->sm, false, &cubin, &e))
@@ -139,7 +139,7 @@ test_nvrtc(void **state)
 	graph = NEW(&r.a, struct graph);
 	assert_true(graph_read(graph, &r.a, str_of(twice_read), &e));
 	spec_of_graph(&r.a, graph, &s);
-	space_list(&r.a, &s, &t, MOST - 1, emit_outcome, &list, &n);
+	space_list(&r.a, &s, &t, MOST - 1, text_outcome, &list, &n);
 	for (uint32_t i = 0; i < n; i++)
 		compile(&r, &g, list[i], &s, &t);
 	compile(&r, &g, STR(""), &s, &t); /* by another name, as a planner of before may ask for it */

@@ -43,7 +43,7 @@ assert_straight(struct arena *a, const char *graph, const struct target *t)
 	struct kernel_code code;
 	struct err e = {0};
 
-	if (!kernel_spec(a, graph, &s, &e) || !emit_kernel(a, &s, STR(""), t, "k", &code, &e))
+	if (!kernel_spec(a, graph, &s, &e) || !generate_kernel(a, &s, STR(""), t, "k", &code, &e))
 		fail_msg("%s\n%s", e.msg, graph);
 	const char *text = strstr(str_dup(a, code.text), "*/"); /* behind the head, which tells the graph */
 

@@ -1,6 +1,6 @@
 /* The reference kernels of GPUs, by this host's NVRTC for each architecture that it knows: those that show a
  * rate do hardly anything else in their loops, so that it is the unit's and not the issue slots'. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/sass/cubin.h"
 #include "../../kernels/sass/sass.h"
 #include "../../worker/gpu_child.h"
@@ -20,7 +20,7 @@ compile(struct arena *a, struct gpu *g, enum gpu_ref r, int sm, struct bytes *ou
 	struct strbuf sb;
 
 	sb_init(&sb, a);
-	sb_add(&sb, emit_cuda_prelude(a, false));
+	sb_add(&sb, prelude_cuda(a, false));
 	sb_add(&sb, gpu_ref_text(r, sm));
 	return gpu_compile(g, a, sb_str(&sb), sm, false, out, e);
 }

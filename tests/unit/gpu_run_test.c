@@ -1,6 +1,6 @@
 /* GPU modules from outside are checked; where this host has an NVRTC, it compiles what is asked. */
 #include "../../kernels/cost/gpu.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/device/gpu.h"
 #include "../../worker/gpu_child.h"
 
@@ -240,7 +240,7 @@ real_nvrtc(void **state)
 		skip();
 	}
 	sb_init(&sb, &a);
-	sb_add(&sb, emit_cuda_prelude(&a, false));
+	sb_add(&sb, prelude_cuda(&a, false));
 	sb_addz(&sb,
 	    "K_KERNEL k_p0(void *const *buf, char *shared, char *local, k_i64 lo, k_i64 hi) {\n"
 	    "\t(void)shared, (void)local, (void)lo, (void)hi;\n\t((float *)buf[0])[K_TID] = 1;\n}\n");
@@ -249,7 +249,7 @@ real_nvrtc(void **state)
 	assert_memory_equal(cubin.p, "\177ELF", 4);
 	for (int i = 0; i < GPU_REFS; i++) {
 		sb_init(&sb, &a);
-		sb_add(&sb, emit_cuda_prelude(&a, false));
+		sb_add(&sb, prelude_cuda(&a, false));
 		sb_add(&sb, gpu_ref_text((enum gpu_ref)i, 90));
 		if (!gpu_compile(&g, &a, sb_str(&sb), 90, false, &cubin, &e))
 			fail_msg("reference %d: %s", i, e.msg);

@@ -1,5 +1,5 @@
 /* tests/unit/hw_test.c: a hardware vector that is none is told by the field, each field by its row. */
-#include "../../kernels/fuse/fuse.h"
+#include "../../kernels/target/target.h"
 #include "../../proto/hw.h"
 #include "../harness/sample.h"
 

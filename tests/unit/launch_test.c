@@ -1,6 +1,6 @@
 /* tests/unit/launch_test.c: what launches say beyond a spec: a bound that is certain, and an order. */
 #include "../../kernels/cost/launch.h"
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -158,7 +158,7 @@ expected(const char *schedule, const struct tiles *row, uint32_t resident)
 	t.precision = row->precision;
 	assert_true(graph_read(g, &a, str_of(product), &e));
 	spec_of_graph(&a, g, &s);
-	assert_true(emit_kernel(&a, &s, str_of(schedule), &t, "k", k, &e));
+	assert_true(generate_kernel(&a, &s, str_of(schedule), &t, "k", k, &e));
 	assert_int_equal(k->desc.n_passes, 1);
 	p = pass((double)k->desc.range[0], 256, resident);
 	p.tile_ns = cost_tile_ns(k->work[0].slots * 8 * p.blocks, k->work[0].bytes * p.blocks, 108, 1410);

@@ -1,5 +1,5 @@
 /* The leaves of a loop program say the loops that run. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/predict/leaf.h"
 #include "../prop/random_graph.h"
 
@@ -186,7 +186,7 @@ passes_and_scratch_are_those_of_the_text(void **state)
 
 		read_spec(&a, text[i], &s);
 		assert_true(program_of_schedule(&a, &s, STR(TRACED), &target_avx512, &p, &e));
-		assert_true(emit_kernel(&a, &s, STR(TRACED), &target_avx512, "k", &code, &e));
+		assert_true(generate_kernel(&a, &s, STR(TRACED), &target_avx512, "k", &code, &e));
 		assert_int_equal((int)p.n_passes, code.desc.n_passes);
 		assert_int_equal((int)p.shared_bytes, code.desc.shared_bytes);
 		assert_int_equal((int)p.local_bytes, code.desc.local_bytes);

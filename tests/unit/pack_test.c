@@ -1,5 +1,5 @@
 /* tests/unit/pack_test.c: constant operands in packed form. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

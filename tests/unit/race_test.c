@@ -126,7 +126,7 @@ race_once(struct arena *a, const char *graph, const char *heat, bool has_third, 
 
 	*y = (struct yard){.kernels = kernel};
 	if (!kernel_spec(a, graph, &spec, &e) ||
-	    !emit_kernel(a, &spec, STR(""), &target_avx2, "k", &code, &e))
+	    !generate_kernel(a, &spec, STR(""), &target_avx2, "k", &code, &e))
 		fail_msg("%s", e.msg);
 	for (int i = 0; i < KERNELS; i++)
 		of[i] = (struct measure_kernel){.code = &code};

@@ -67,7 +67,7 @@ bench_open_at(struct bench *b, const char *schedule, const char *heat)
 	*b = (struct bench){
 	    .small = {SIZE_MAX}, .calibration.hw.level_bytes = {32 << 10, 256 << 10, 256 << 10}};
 	if (!kernel_spec(&b->a, conv, &b->spec, &e) ||
-	    !emit_kernel(&b->a, &b->spec, str_of(schedule), &target_avx2, "k", &b->code, &e))
+	    !generate_kernel(&b->a, &b->spec, str_of(schedule), &target_avx2, "k", &b->code, &e))
 		fail_msg("%s", e.msg);
 	b->dev = (struct dev){.self = &b->small,
 	    .reads_host = true,

@@ -1,6 +1,6 @@
 /* tests/unit/runner_test.c: a plan on the device that it asks for: the same plan on a CPU and on the fake
  * GPU, from the host's and from the device's memory; and what is said where it cannot run. */
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 #include "../../kernels/run/gpu_plan.h"
 #include "../../kernels/device/gpu_fake.h"
 #include "../harness/plan_sample.h"
@@ -36,7 +36,7 @@ sample(struct arena *a, const struct gpu *g, struct plan *out)
 		struct err e = {0};
 
 		sb_init(&sb, a);
-		sb_add(&sb, emit_cuda_prelude(a, false));
+		sb_add(&sb, prelude_cuda(a, false));
 		sb_addz(&sb, texts[i]);
 		k[i] = (struct gpu_kernel){
 		    .symbol = out->kernels[i].symbol, .n_passes = out->kernels[i].n_passes};

@@ -1,6 +1,7 @@
 /* Training and what comes of it: equal rows give equal bytes, whatever their order; few rows are learned by
  * heart; a row that lies moves no other by more than its interval; files are hostile; what comes with Korch
  * speaks its language. */
+#include "../../kernels/base/epoch.h"
 #include "../../kernels/predict/kin.h"
 #include "../../schema/export_read.h"
 #include "train_rig.h"

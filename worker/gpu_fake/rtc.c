@@ -2,7 +2,7 @@
  * GPU's and becomes a shared object by the C compiler. */
 #include "gpu_fake_int.h"
 
-#include "../../kernels/emit/emit.h"
+#include "../../kernels/generate/generate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +96,7 @@ make_object(struct prog *p, struct str kernel, struct bytes *out, struct err *e)
 	struct strbuf sb;
 
 	sb_init(&sb, &p->arena);
-	sb_add(&sb, emit_cuda_prelude(&p->arena, true));
+	sb_add(&sb, prelude_cuda(&p->arena, true));
 	if (str_starts(kernel, GPU_FAKE_SPARED)) /* they run with every batch: worth a better compile */
 		sb_addz(&sb, "#pragma GCC optimize(\"O2\")\n");
 	sb_add(&sb, kernel);
@@ -131,7 +131,7 @@ static int
 fake_compile(void *prog, int n, const char *const *options)
 {
 	struct prog *p = prog;
-	struct str gpu = emit_cuda_prelude(&p->arena, false), kernel;
+	struct str gpu = prelude_cuda(&p->arena, false), kernel;
 	struct fake_figures f;
 	struct fake_code head = {.magic = "FAKECUB", .sm = (uint32_t)arch_of(n, options)};
 	struct bytes object;
