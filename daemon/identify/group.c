@@ -143,7 +143,7 @@ group_facts(const struct groups *u, struct group *m)
 		bool anchor = node_is_anchor(u->g, n);
 		m->n_anchors += anchor;
 		m->n_reductions += class == CLASS_REDUCE || (class == CLASS_LINEAR && !anchor);
-		m->alone |= class == CLASS_OPAQUE;
+		m->alone |= class == CLASS_OPAQUE || u->is_cut[m->nodes[i]];
 	}
 }
 
@@ -346,8 +346,8 @@ origin_of(const struct groups *u, const struct group *m)
 static bool
 belongs(const struct groups *u, const struct group *p, const struct group *m, tensor_id t, bool biases)
 {
-	if (p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 || m->n_out != 1 ||
-	    n_makers(u, m->out[0]) != 1 || !only_reader(u, m, t))
+	if (p->alone || m->alone || p->n_nodes + m->n_nodes > MAX_UNIT_NODES || p->n_out != 1 ||
+	    m->n_out != 1 || n_makers(u, m->out[0]) != 1 || !only_reader(u, m, t))
 		return false;
 	if (u->merge == MERGE_WITHIN && origin_of(u, p) != origin_of(u, m))
 		return false;
@@ -457,6 +457,7 @@ fusion_groups_make(struct arena *a, const struct graph *g, enum groups_merge mer
 	memset(u->group_of, 0xff, (g->n_nodes + 1) * sizeof(*u->group_of));
 	find_roots(u);
 	find_inlined(u);
+	u->is_cut = groups_find_cuts(u);
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		if (u->is_view[i] || u->is_inlined[i])
 			continue;

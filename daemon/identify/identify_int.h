@@ -12,7 +12,7 @@ struct group {
 	tensor_id *in, *out; /* roots: read (no constants) and made for readers outside or as outputs */
 	uint32_t n_in, n_out;
 	uint32_t n_anchors, n_reductions;
-	bool alone; /* opaque: never with others */
+	bool alone; /* opaque, or a step that is cut out: never with others */
 };
 
 /* What becomes one group: nothing; chains of maps and what else is never better apart; the same, but only
@@ -28,6 +28,7 @@ struct groups {
 	bool *is_view;                   /* per node: an alias of its operand's memory */
 	bool *is_inlined;                /* per node: a broadcast that lives in its readers */
 	bool *is_output;                 /* per root: seen by an output */
+	bool *is_cut;                    /* per node: one of many steps that a tensor is cut into (cut.c) */
 	uint32_t *group_of;              /* per node; NO_NODE for views and inlined broadcasts */
 	uint32_t *reader_first, *reader; /* per root: groups that read it, through views and inlined ones */
 	uint32_t *maker_first, *maker;   /* per root: groups that make it */
@@ -35,6 +36,8 @@ struct groups {
 	uint32_t n_groups;
 	enum groups_merge merge;
 };
+/* Per node, in the groups' arena: cut.c. */
+bool *groups_find_cuts(const struct groups *u);
 void fusion_groups_make(struct arena *a, const struct graph *g, enum groups_merge merge, struct groups *out);
 /* The root behind a tensor, through inlined broadcasts; a constant's root is a constant. */
 tensor_id groups_source(const struct groups *u, tensor_id t);

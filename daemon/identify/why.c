@@ -104,7 +104,8 @@ limit_of(struct identify_asker *q, const struct group_set *set, uint32_t n_asked
 		n_anchors += m->n_anchors;
 		n_reductions += m->n_reductions;
 		if (m->alone && set->n > 1)
-			return arena_printf(q->a, "opaque: %s runs alone%s",
+			return arena_printf(q->a, "%s: %s runs alone%s",
+			    q->groups.is_cut[m->nodes[0]] ? "step" : "opaque",
 			    prim_info[q->groups.g->nodes[m->nodes[0]].prim].name, between);
 		for (uint32_t k = 0; k < i; k++)
 			if (make_the_same(m, &groups[set->groups[k]]))

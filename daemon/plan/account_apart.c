@@ -50,7 +50,60 @@ struct apartness {
 	struct account *x;
 	struct identify_asker *asker;
 	const double *reduced; /* of measured kernels */
+	const uint32_t *first,
+	    *holder;        /* candidates with primitive i: holder[first[i]] to before holder[first[i + 1]] */
+	struct bitset near; /* candidates that may hold what is asked for */
 };
+
+/* Of tens of thousands of candidates few have a primitive. */
+static void
+list_holders(struct apartness *y)
+{
+	const struct cand_set *c = y->x->in->cands;
+	uint32_t n = y->x->in->graph->n_nodes, *first = NEW_ARRAY(y->x->tmp, uint32_t, n + 2), *holder, *at;
+
+	for (uint32_t k = 0; k < c->n_cands; k++)
+		BITSET_EACH(i, &c->cands[k].members)
+	first[i + 1]++;
+	for (uint32_t i = 0; i < n; i++)
+		first[i + 1] += first[i];
+	at = arena_dup(y->x->tmp, first, (n + 1) * sizeof(*first));
+	holder = NEW_ARRAY(y->x->tmp, uint32_t, MAX_OF(first[n], 1u));
+	for (uint32_t k = 0; k < c->n_cands; k++)
+		BITSET_EACH(i, &c->cands[k].members)
+	holder[at[i]++] = k;
+	y->first = first;
+	y->holder = holder;
+	y->near = bitset_make(y->x->tmp, MAX_OF(c->n_cands, 1u));
+}
+
+static void
+add_holders(struct apartness *y, uint32_t primitive)
+{
+	for (uint32_t i = y->first[primitive]; i < y->first[primitive + 1]; i++)
+		bit_set(&y->near, y->holder[i]);
+}
+
+/* All that hold the couple are among these: of a whole one those with its rarest primitive, else those with
+ * one of a's.  A step of views alone has none. */
+static void
+find_near(struct apartness *y, const struct couple *two)
+{
+	uint32_t rarest = PLAN_NONE;
+
+	memset(y->near.w, 0, bitset_words(&y->near) * sizeof(*y->near.w));
+	for (int side = 0; side < (two->whole ? 2 : 1); side++)
+		BITSET_EACH(i, side ? two->b : two->a)
+		{
+			if (!two->whole)
+				add_holders(y, i);
+			else if (rarest == PLAN_NONE ||
+			    y->first[i + 1] - y->first[i] < y->first[rarest + 1] - y->first[rarest])
+				rarest = i;
+		}
+	if (rarest != PLAN_NONE)
+		add_holders(y, rarest);
+}
 
 /* A primitive of b that reads what one of a makes, with that one; false: there is none. */
 static bool
@@ -105,9 +158,11 @@ add_apart(struct apartness *y, bool of_steps, uint32_t a, uint32_t b, const stru
 	    .failed = PLAN_NONE,
 	    .rule = STR("")};
 
-	if (p->n_aparts == PLAN_MAX_ACCOUNT)
+	if (p->n_aparts == PLAN_MAX_ACCOUNT || (!bitset_count(two->a) && !bitset_count(two->b)))
 		return;
-	for (uint32_t k = 0; k < x->in->cands->n_cands; k++) {
+	find_near(y, two);
+	BITSET_EACH(k, &y->near)
+	{
 		if (!holds(&x->in->cands->cands[k], two))
 			continue;
 		if (x->step_of[k] != PLAN_NONE)
@@ -292,6 +347,7 @@ account_aparts(struct account *x)
 
 	y.asker = identify_asker_new(
 	    &asking, &found, x->in->graph, x->in->mode, x->in->limits, x->in->cands->n_dropped);
+	list_holders(&y);
 	list_nodes(x);
 	apart_steps(&y, members);
 	apart_nodes(&y, members);

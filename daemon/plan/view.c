@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of stretches: what libraries on GPUs ask for, and kernels that move words (vector=). */
-enum { VIEW_ALIGN = 16 };
-
 enum class_flags { CLASS_GIVEN = 1, CLASS_FIXED = 2, CLASS_WANTED = 4 };
 
 struct finding {
@@ -106,7 +103,7 @@ may_lodge(const struct finding *f, const struct nesting *l)
 	const struct program *p = f->p;
 
 	if ((f->flags[l->sub_buffer] & (CLASS_GIVEN | CLASS_WANTED)) || (f->flags[l->parent] & CLASS_FIXED) ||
-	    l->at % VIEW_ALIGN || lies_in(p, l->parent, l->sub_buffer))
+	    l->at % STRETCH_ALIGN || lies_in(p, l->parent, l->sub_buffer))
 		return false;
 	return p->parent_of[l->sub_buffer] == UINT32_MAX ||
 	    (p->parent_of[l->sub_buffer] == l->parent && p->at[l->sub_buffer] == l->at);

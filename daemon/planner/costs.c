@@ -423,13 +423,41 @@ heats(struct tune *t)
 	return heats_decide(t->arena, &t->front.graph, &t->front.cands, &caches);
 }
 
+/* What the store knows of all, in messages that have an end: of a spec that holds constants by value these
+ * are most of its text. */
+static bool
+ask_known(struct tune *t, struct m_spec_ask *asks, uint32_t n, struct err *e)
+{
+	enum { MOST_BYTES = 16 << 20 };
+	struct msg ask = {.type = MSG_cost_ask}, have;
+	uint32_t from = 0;
+
+	do {
+		uint32_t to = from;
+
+		for (size_t bytes = 0; to < n && (to == from || bytes + asks[to].text.n <= MOST_BYTES); to++)
+			bytes += asks[to].text.n;
+		ask.cost_ask = (struct m_cost_ask){.threads = t->start.options.threads,
+		    .precision = t->precision,
+		    .specs = asks + from,
+		    .n_specs = to - from};
+		if (to == n)
+			siblings_ask(t, &ask.cost_ask);
+		if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, 0, &have, e))
+			return false;
+		take_costs(t, &have.cost_have);
+		from = to;
+	} while (from < n);
+	siblings_take(t, have.cost_have.siblings, have.cost_have.n_siblings);
+	return true;
+}
+
 bool
 costs_open(struct tune *t, struct err *e)
 {
 	uint32_t n = n_asked(t);
 	struct str *heat = heats(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
-	struct msg ask = {.type = MSG_cost_ask}, have;
 
 	make_index(t);
 	if (!expect_open(t, e))
@@ -453,13 +481,8 @@ costs_open(struct tune *t, struct err *e)
 		t->cost[i].state = LAZY_OPEN;
 		asks[i] = ask_for(t, i, 0);
 	}
-	ask.cost_ask = (struct m_cost_ask){
-	    .threads = t->start.options.threads, .precision = t->precision, .specs = asks, .n_specs = n};
-	siblings_ask(t, &ask.cost_ask);
-	if (!pipe_send(t->pipe, &ask, e) || !costs_await(t, MSG_cost_have, 0, &have, e))
+	if (!ask_known(t, asks, n, e))
 		return false;
-	take_costs(t, &have.cost_have);
-	siblings_take(t, have.cost_have.siblings, have.cost_have.n_siblings);
 	expect_begin(t);
 	return true;
 }

@@ -311,6 +311,11 @@ struct spec_piece {
 	uint32_t operand;
 	size_t to, from, n_bytes; /* to: in the result; from: in the operand */
 };
+/* Of a slice: does it take one stretch of its operand's memory, and which?  In bytes. */
+bool slice_stretch(const struct graph *g, const struct node *n, size_t *from, size_t *n_bytes);
+/* At which multiples a stretch must begin to be as fast as memory of its own: what libraries on GPUs ask for,
+ * and kernels that move words (vector=). */
+enum { STRETCH_ALIGN = 16 };
 /* Does the spec, of one result, only move stretches of memory (reshape, slice, concat, no transpose)?  Then
  * *out are the result's bytes from first to last, without a gap. */
 bool spec_pieces(struct arena *a, const struct spec *s, struct spec_piece **out, uint32_t *n);

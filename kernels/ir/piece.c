@@ -65,18 +65,29 @@ is_one_stretch(const struct shape *from, const struct shape *to, const int64_t *
 	return axis < 0 || ((to->dim[axis] == 1 || step[axis] == 1) && outer_is_one(to, axis));
 }
 
-static bool
-cut(const struct graph *g, const struct node *n, const struct pieces *of, struct pieces *to)
+bool
+slice_stretch(const struct graph *g, const struct node *n, size_t *from, size_t *n_bytes)
 {
 	const struct tensor *t = graph_tensor(g, n->in[0]);
 	const struct shape *s = &graph_tensor(g, n->out[0])->shape;
 	const int64_t *start = at_ints(&n->at, ATTR_start), *step = at_ints(&n->at, ATTR_step);
-	size_t at = 0, stride = dtype_size(t->type), end;
+	size_t stride = dtype_size(t->type);
 
-	if (!is_one_stretch(&t->shape, s, start, step) || !shape_bytes(s, t->type, &end))
+	if (!is_one_stretch(&t->shape, s, start, step) || !shape_bytes(s, t->type, n_bytes))
 		return false;
+	*from = 0;
 	for (int i = s->rank; i-- > 0; stride *= (size_t)t->shape.dim[i])
-		at += stride * (size_t)start[i];
+		*from += stride * (size_t)start[i];
+	return true;
+}
+
+static bool
+cut(const struct graph *g, const struct node *n, const struct pieces *of, struct pieces *to)
+{
+	size_t at, end;
+
+	if (!slice_stretch(g, n, &at, &end))
+		return false;
 	end += at;
 	for (uint32_t i = 0; i < of[n->in[0].i].n; i++) {
 		struct spec_piece p = of[n->in[0].i].p[i];

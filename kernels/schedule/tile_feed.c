@@ -130,6 +130,13 @@ joins_windows(const struct tir *p, blk_id b)
 	return w.any;
 }
 
+/* Not everything around an instance is a loop: a guard has no name. */
+static bool
+is_loop(const struct tir *p, st_id s, const char *name)
+{
+	return p->st[s].op == ST_for && strcmp(p->st[s].name, name) == 0;
+}
+
 /* The outermost loop around the block's instance that is inside of the other; NULL. */
 static const char *
 first_loop_inside(const struct tir *p, blk_id b, const char *other)
@@ -138,7 +145,7 @@ first_loop_inside(const struct tir *p, blk_id b, const char *other)
 	uint32_t n = tir_path(p, blk_instance(p, b), path);
 
 	for (uint32_t k = 0; k + 1 < n; k++)
-		if (strcmp(p->st[path[k]].name, other) == 0)
+		if (is_loop(p, path[k], other))
 			return p->st[path[k + 1]].op == ST_for ? p->st[path[k + 1]].name : NULL;
 	return NULL;
 }
@@ -150,9 +157,9 @@ elements_in(const struct tir *p, blk_id b, const char *loop)
 	st_id path[TIR_DEPTH];
 	int64_t n = 1;
 
-	for (uint32_t k = tir_path(p, blk_instance(p, b), path);
-	     k-- > 0 && strcmp(p->st[path[k]].name, loop) != 0;)
-		n *= MIN_OF(loop_trips(p, path[k]), (int64_t)INT32_MAX);
+	for (uint32_t k = tir_path(p, blk_instance(p, b), path); k-- > 0 && !is_loop(p, path[k], loop);)
+		if (p->st[path[k]].op == ST_for)
+			n *= MIN_OF(loop_trips(p, path[k]), (int64_t)INT32_MAX);
 	return n;
 }
 
