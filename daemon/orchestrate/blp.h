@@ -54,6 +54,9 @@ struct blp_limits {               /* counted work, never seconds (D21); zero mea
 	uint64_t max_work;        /* of lp_solve: steps of its simplex times rows and columns; 4e9 */
 	enum blp_solver solver;   /* of blp_solve() and blp_solve_again() */
 	bool (*stop)(void *self); /* asked now and then, true ends the work; may be NULL */
+	/* Beside stop: when it will say so, as nobody asks while a linear program is solved, and one of sixty
+	 * thousand rows takes seconds.  May be NULL. */
+	double (*seconds_left)(void *self);
 	void *self;
 };
 struct blp_result {

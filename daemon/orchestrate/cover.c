@@ -341,7 +341,9 @@ solve_columns(struct cover *c, const struct blp_limits *limits)
 	const double *x, *dual;
 
 	do {
-		if (blp_is_stopped(limits) || !simplex_run(c->lp, &x, &dual))
+		if (blp_is_stopped(limits) ||
+		    !simplex_run(c->lp,
+			limits->seconds_left ? limits->seconds_left(limits->self) : SIMPLEX_EVER, &x, &dual))
 			return false;
 		c->last_dual = heap_resize(c->last_dual, sizeof(*dual) * c->n_rows);
 		memcpy(c->last_dual, dual, sizeof(*dual) * c->n_rows);

@@ -165,26 +165,38 @@ simplex_forget(struct simplex *s)
 	s->dual_is_lost = false;
 }
 
+enum end { END_OPTIMUM, END_LOST, END_TIME };
+
 /* One run of either simplex within a counted limit. */
-static bool
-run_once(struct simplex *s, bool by_primal)
+static enum end
+run_once(struct simplex *s, bool by_primal, double seconds)
 {
+	enum { STOPPED = 3 };
+	const int most = (int)MIN_OF(2000 + 5 * ((int64_t)s->n_rows + s->n_cols), INT32_MAX);
+
 	Clp_setNumberIterations(s->lp, 0);
-	Clp_setMaximumIterations(s->lp, (int)MIN_OF(2000 + 5 * ((int64_t)s->n_rows + s->n_cols), INT32_MAX));
+	Clp_setMaximumIterations(s->lp, most);
+	Clp_setMaximumSeconds(s->lp, seconds);
 	(void)(by_primal ? Clp_primal(s->lp, 0) : Clp_dual(s->lp, 0));
 	s->steps += (uint64_t)Clp_numberIterations(s->lp);
-	return Clp_status(s->lp) == 0;
+	if (Clp_status(s->lp) == STOPPED && Clp_numberIterations(s->lp) < most)
+		return END_TIME;
+	return Clp_status(s->lp) == 0 ? END_OPTIMUM : END_LOST;
 }
 
 bool
-simplex_run(struct simplex *s, const double **x, const double **dual)
+simplex_run(struct simplex *s, double seconds, const double **x, const double **dual)
 {
+	enum end end;
+
 	flush(s);
-	if (!run_once(s, s->dual_is_lost)) {
+	end = run_once(s, s->dual_is_lost, seconds);
+	if (end == END_LOST) {
 		simplex_forget(s);
-		if (!run_once(s, false))
-			return false;
+		end = run_once(s, false, seconds);
 	}
+	if (end != END_OPTIMUM)
+		return false;
 	s->dual_is_lost = false;
 	s->x = heap_resize(s->x, sizeof(*s->x) * MAX_OF(s->n_cols, 1u));
 	s->dual = heap_resize(s->dual, sizeof(*s->dual) * MAX_OF(s->n_rows, 1u));

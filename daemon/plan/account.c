@@ -2,9 +2,17 @@
  * kernels; its cost difference is a difference of recorded measurements (D37). */
 #include "account_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ASKS = 1000, MAX_WORDS_BYTES = 1 << 20, NAMES_BYTES = 300, MAX_EXCHANGED = 64 };
+/* Questions to the program of measured kernels, and states that they make together: a large program is asked less. */
+enum {
+	MAX_ASKS = 1000,
+	MAX_STATES = 1000000,
+	MAX_WORDS_BYTES = 1 << 20,
+	NAMES_BYTES = 300,
+	MAX_EXCHANGED = 64
+};
 
 /* ---- words and rivals ------------------------------------------------------------------------- */
 struct str
@@ -112,17 +120,15 @@ open_program(struct account *x)
 	x->m.solver = NULL;
 }
 
-/* Which of the plan's steps the found plan does without, and what it has instead. */
-static uint32_t
-add_exchange(struct account *x, const struct blp_result *r)
+/* Which of the plan's steps the found plan does without, and what it has instead; false: there is no room. */
+static bool
+make_exchange(struct account *x, const struct blp_result *r, struct plan_exchange *out)
 {
 	struct plan *p = x->plan;
-	struct plan_exchange out = {
-	    .steps = NEW_ARRAY(x->a, uint32_t, p->n_steps), .rivals = NEW_ARRAY(x->a, uint32_t, r->n_chosen)};
-	bool *stays = NEW_ARRAY(x->tmp, bool, p->n_steps);
+	bool *stays = NEW_ARRAY(x->tmp, bool, MAX_OF(p->n_steps, 1u));
 
-	if (p->n_exchanges == PLAN_MAX_ACCOUNT)
-		return PLAN_NONE;
+	*out = (struct plan_exchange){
+	    .steps = NEW_ARRAY(x->a, uint32_t, p->n_steps), .rivals = NEW_ARRAY(x->a, uint32_t, r->n_chosen)};
 	for (uint32_t i = 0; i < r->n_chosen; i++) {
 		uint32_t k = x->m.kernel_of[r->chosen[i]], rival;
 
@@ -131,19 +137,23 @@ add_exchange(struct account *x, const struct blp_result *r)
 			continue;
 		}
 		rival = account_rival(x, k);
-		if (rival == PLAN_NONE || out.n_rivals == MAX_EXCHANGED)
-			return PLAN_NONE;
-		out.rivals[out.n_rivals++] = rival;
+		if (rival == PLAN_NONE || out->n_rivals == MAX_EXCHANGED)
+			return false;
+		out->rivals[out->n_rivals++] = rival;
 	}
 	for (uint32_t i = 0; i < p->n_steps; i++)
 		if (!stays[i])
-			out.steps[out.n_steps++] = i;
-	GROW(x->a, p->exchanges, p->n_exchanges, x->cap_exchanges);
-	p->exchanges[p->n_exchanges] = out;
-	return p->n_exchanges++;
+			out->steps[out->n_steps++] = i;
+	return true;
 }
 
 enum answer { NOT_ASKED, NO_PLAN, FOUND };
+
+static bool
+may_ask(const struct account *x)
+{
+	return x->m.solver && x->m.n_asks < MAX_ASKS && x->m.n_states <= MAX_STATES;
+}
 
 /* cost: of the measured kernels, BLP_NEVER for those that the condition leaves out. */
 static enum answer
@@ -151,12 +161,14 @@ ask(struct account *x, const int64_t *cost, struct blp_result *r)
 {
 	struct err none = {0};
 
-	if (!x->m.solver || x->m.n_asks == MAX_ASKS)
+	if (!may_ask(x))
 		return NOT_ASKED;
 	x->m.n_asks++;
-	return blp_plan_again(x->tmp, x->m.solver, cost, x->m.base.chosen, x->m.base.n_chosen, r, &none)
-	    ? FOUND
-	    : NO_PLAN;
+	*r = (struct blp_result){0};
+	if (!blp_plan_again(x->tmp, x->m.solver, cost, x->m.base.chosen, x->m.base.n_chosen, r, &none))
+		return NO_PLAN;
+	x->m.n_states += r->n_made;
+	return FOUND;
 }
 
 static int64_t *
@@ -169,13 +181,27 @@ measured_costs(struct account *x)
 	return cost;
 }
 
+struct asked_step {
+	uint32_t step;
+	int64_t cost;
+};
+
+static int
+dearest_first(const void *a, const void *b)
+{
+	const struct asked_step *x = a, *y = b;
+
+	if (x->cost != y->cost)
+		return x->cost < y->cost ? 1 : -1;
+	return (x->step > y->step) - (x->step < y->step);
+}
+
 /* Without this step's candidate; the same kernel may stand elsewhere. */
 static void
-exchange_without(struct account *x, uint32_t step)
+exchange_without(struct account *x, uint32_t step, struct plan_exchange *out)
 {
 	struct arena_mark mark = arena_mark(x->tmp);
 	int64_t *cost = measured_costs(x);
-	struct plan *p = x->plan;
 	struct blp_result r;
 	enum answer got;
 
@@ -183,16 +209,44 @@ exchange_without(struct account *x, uint32_t step)
 		if (x->m.kernel_of[j] == x->kernel_of_step[step])
 			cost[j] = BLP_NEVER;
 	got = ask(x, cost, &r);
-	if (got != FOUND || add_exchange(x, &r) == PLAN_NONE) {
-		GROW(x->a, p->exchanges, p->n_exchanges, x->cap_exchanges);
-		p->exchanges[p->n_exchanges] = (struct plan_exchange){0};
-		if (got == NO_PLAN) {
-			p->exchanges[p->n_exchanges].steps = arena_dup(x->a, &step, sizeof(step));
-			p->exchanges[p->n_exchanges].n_steps = 1;
-		}
-		p->n_exchanges++;
-	}
+	if (got == NO_PLAN)
+		*out = (struct plan_exchange){.steps = arena_dup(x->a, &step, sizeof(step)), .n_steps = 1};
+	else if (got == FOUND && !make_exchange(x, &r, out))
+		*out = (struct plan_exchange){0};
 	arena_reset(x->tmp, mark);
+}
+
+/* One for each step, the dearest asked about first. */
+static void
+exchange_steps(struct account *x)
+{
+	struct plan *p = x->plan;
+	struct asked_step *list = NEW_ARRAY(x->tmp, struct asked_step, MAX_OF(p->n_steps, 1u));
+
+	if (p->n_steps > PLAN_MAX_ACCOUNT / 2)
+		return;
+	for (uint32_t i = 0; i < p->n_steps; i++) {
+		list[i] = (struct asked_step){i, x->in->program->kernels[x->kernel_of_step[i]].cost};
+		GROW(x->a, p->exchanges, p->n_exchanges, x->cap_exchanges);
+		p->exchanges[p->n_exchanges++] = (struct plan_exchange){0};
+	}
+	qsort(list, p->n_steps, sizeof(*list), dearest_first);
+	for (uint32_t i = 0; i < p->n_steps && may_ask(x); i++)
+		exchange_without(x, list[i].step, &p->exchanges[list[i].step]);
+}
+
+/* With this kernel; PLAN_NONE: there is no room. */
+static uint32_t
+add_exchange(struct account *x, const struct blp_result *r)
+{
+	struct plan *p = x->plan;
+	struct plan_exchange e;
+
+	if (p->n_exchanges == PLAN_MAX_ACCOUNT || !make_exchange(x, r, &e))
+		return PLAN_NONE;
+	GROW(x->a, p->exchanges, p->n_exchanges, x->cap_exchanges);
+	p->exchanges[p->n_exchanges] = e;
+	return p->n_exchanges++;
 }
 
 /* Members of kernels that make, or could make, what k makes. */
@@ -218,7 +272,7 @@ account_exchange_with(struct account *x, uint32_t k)
 	struct blp_result r = {0};
 	bool is_in = false;
 
-	if (x->m.solver && !x->was_asked[k]) {
+	if (may_ask(x) && !x->was_asked[k]) {
 		int64_t *cost = measured_costs(x);
 		struct bitset makers = makers_of(x, k);
 
@@ -287,8 +341,7 @@ account_make(struct arena *a, const struct account_in *in, struct plan *plan)
 		plan->kernels[plan->steps[i].kernel].error_ns = c->error_ns;
 	}
 	open_program(&x);
-	for (uint32_t i = 0; i < plan->n_steps && plan->n_steps <= PLAN_MAX_ACCOUNT / 2; i++)
-		exchange_without(&x, i);
+	exchange_steps(&x);
 	account_aparts(&x);
 	if (x.m.solver)
 		blp_state_free(x.m.solver);

@@ -12,6 +12,7 @@ struct measured_program {
 	struct blp_state *solver; /* NULL: the plan holds kernels that were not measured */
 	struct blp_result base;
 	uint32_t n_asks;
+	uint64_t n_states; /* made by all questions so far */
 };
 struct account {
 	struct arena *a, *tmp;

@@ -11,6 +11,7 @@
 #include "expect.h"
 #include "tune.h"
 
+#include <math.h>
 #include <string.h>
 
 /* So many deviations on the careful side, and more for each operator above the first, as what joins many is
@@ -115,13 +116,28 @@ solve_is_over(void *self)
 	return t->solve_until_ns > 0 && t->os->mono_ns(t->os->self) >= t->solve_until_ns;
 }
 
+double
+solve_seconds_left(void *self)
+{
+	static const double least = 0.01, ever = 1e9;
+	const struct tune *t = self;
+
+	return t->solve_until_ns > 0
+	    ? fmax(least, (double)(t->solve_until_ns - t->os->mono_ns(t->os->self)) * 1e-9)
+	    : ever;
+}
+
 /* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the
  * program of the measured ones alone gives one. */
 static void
 better_incumbent(struct tune *t, struct blp_result *plan)
 {
-	const struct blp_limits limits = {
-	    .beam_width = 400, .max_rounds = 40, .max_states = 2000000, .stop = solve_is_over, .self = t};
+	const struct blp_limits limits = {.beam_width = 400,
+	    .max_rounds = 40,
+	    .max_states = 2000000,
+	    .stop = solve_is_over,
+	    .seconds_left = solve_seconds_left,
+	    .self = t};
 	struct arena tmp = {0};
 	int64_t *cost = NEW_ARRAY(&tmp, int64_t, t->program.n_kernels), sum = 0;
 	struct blp_result r;

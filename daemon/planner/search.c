@@ -30,7 +30,8 @@ must_stop(const struct tune *t)
 static void
 limit_solver(struct tune *t, bool is_last)
 {
-	struct blp_limits l = {.stop = solve_is_over, .self = t, .solver = t->solver_asked};
+	struct blp_limits l = {
+	    .stop = solve_is_over, .seconds_left = solve_seconds_left, .self = t, .solver = t->solver_asked};
 
 	if (!is_last) {
 		l.beam_width = 100;

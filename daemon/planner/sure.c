@@ -85,8 +85,11 @@ low_costs(struct tune *t, struct plan_sure *sure)
 static bool
 solve(struct tune *t, const int64_t *cost, struct blp_result *out, struct err *e)
 {
-	const struct blp_limits limits = {
-	    .beam_width = 100, .max_states = 300000, .stop = solve_is_over, .self = t};
+	const struct blp_limits limits = {.beam_width = 100,
+	    .max_states = 300000,
+	    .stop = solve_is_over,
+	    .seconds_left = solve_seconds_left,
+	    .self = t};
 	struct blp_state *solver = blp_state_new(&t->program.blp, &limits);
 	bool ok;
 

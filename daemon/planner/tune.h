@@ -202,6 +202,8 @@ int64_t incumbent_cost(const struct tune *t, uint32_t kernel);
 void note_measured_plan(struct tune *t);
 /* For a solver's limits: is ->solve_until_ns over? */
 bool solve_is_over(void *self);
+double solve_seconds_left(
+    void *self); /* never less than a hundredth: a program that is begun gets somewhere */
 /* Gives the solver the time that is left for the end. */
 void allow_incumbent(struct tune *t);
 
