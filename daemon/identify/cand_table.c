@@ -19,7 +19,7 @@ struct form { /* one way to write a candidate down */
 	uint32_t spec;                /* NO_NODE: infeasible */
 	uint32_t *operands, *results; /* local numbers, in the spec's order */
 	uint32_t n_operands, n_results;
-	const char *refusal; /* of the fusion module, where infeasible */
+	const char *refusal; /* of kernels/schedule, where infeasible */
 };
 struct table { /* open addressing; values are numbers + 1 */
 	uint32_t *slot;

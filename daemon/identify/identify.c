@@ -138,7 +138,7 @@ add_sets(const struct enumerator *f, const struct groups *u, const uint32_t *clu
 	*n_dropped += r.n_dropped;
 }
 
-/* Sets with two anchors; what one kernel cannot hold is refused by the fusion module. */
+/* Sets with two anchors; what one kernel cannot hold kernels/schedule refuses. */
 static void
 add_pairs(const struct enumerator *f, const struct groups *u, uint32_t *n_dropped)
 {

