@@ -2,7 +2,8 @@
  *
  * The smallest convex set with them is what every larger one contains, and the limits on groups, anchors
  * and reductions only get tighter as sets grow: what refuses it refuses all of them.  Operands, results
- * and the rules of kernels/schedule may let a larger set pass; the caller has looked through the candidates for one. */
+ * and the rules of kernels/schedule may let a larger set pass; the caller has looked through the candidates
+ * for one. */
 #include "identify_int.h"
 
 struct identify_asker {

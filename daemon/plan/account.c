@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Questions to the program of measured kernels, and states that they make together: a large program is asked less. */
+/* Questions to the program of measured kernels, and states that they make together: a large program is asked
+ * less. */
 enum {
 	MAX_ASKS = 1000,
 	MAX_STATES = 1000000,

@@ -554,54 +554,6 @@ costs_drop(struct tune *t, struct err *e)
 	return true;
 }
 
-/* `turn` makes a session of the same kernels another one, once they have been timed again. */
-static bool
-ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, struct err *e)
-{
-	struct arena tmp = {0};
-	struct m_kernel *k = NEW_ARRAY(&tmp, struct m_kernel, MAX_OF(n, 1u));
-	struct m_bound *bounds = NEW_ARRAY(&tmp, struct m_bound, MAX_OF(n, 1u));
-	struct msg ask = {.type = MSG_race_ask};
-	uint64_t turn = 0;
-	bool ok;
-
-	for (uint32_t i = 0; i < n; i++) {
-		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
-		    .schedule = t->cost[specs[i]].schedule,
-		    .symbol = STR(""),
-		    .heat = t->cost[specs[i]].heat};
-		bounds[i] = cost_bound(t, specs[i]);
-		turn += t->cost[specs[i]].repeats;
-	}
-	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads,
-	    .precision = t->precision,
-	    .kernels = k,
-	    .n_kernels = n,
-	    .bounds = bounds,
-	    .n_bounds = n,
-	    .budget_ns = budget_ns,
-	    .turn = turn};
-	ok = pipe_send(t->pipe, &ask, e);
-	t->is_racing = ok;
-	arena_fini(&tmp);
-	return ok;
-}
-
-bool
-costs_race(
-    struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns, struct err *e)
-{
-	enum { WAIT_MS = 200 };
-
-	/* what is still out would be measured before it */
-	if (!costs_drop(t, e) || !ask_race(t, specs, n, budget_ns, e))
-		return false;
-	while (t->is_racing && !t->finish_asked && t->os->mono_ns(t->os->self) < until_ns)
-		if (!costs_take(t, WAIT_MS, e) || !progress_say(t, "timing again", false, e))
-			return false;
-	return costs_drop(t, e);
-}
-
 enum { SAY_EVERY_NS = 250000000 };
 
 bool

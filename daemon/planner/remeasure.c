@@ -8,6 +8,7 @@
  *
  * It is over when every chosen kernel has a repeat: then nothing holds its place by a lucky moment, and
  * another job with this store has nothing to time again either. */
+#include "perturb.h"
 #include "tune.h"
 
 #include <stdlib.h>
@@ -110,6 +111,56 @@ choose_session(struct tune *t, struct session *s, struct err *e)
 	return true;
 }
 
+/* ---- side by side, once more ------------------------------------------------------------------ */
+/* `turn` makes a session of the same kernels another one, once they have been timed again. */
+static bool
+ask_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, struct err *e)
+{
+	struct arena tmp = {0};
+	struct m_kernel *k = NEW_ARRAY(&tmp, struct m_kernel, MAX_OF(n, 1u));
+	struct m_bound *bounds = NEW_ARRAY(&tmp, struct m_bound, MAX_OF(n, 1u));
+	struct msg ask = {.type = MSG_race_ask};
+	uint64_t turn = 0;
+	bool ok;
+
+	for (uint32_t i = 0; i < n; i++) {
+		k[i] = (struct m_kernel){.spec = t->front.cands.specs[specs[i]].text,
+		    .schedule = t->cost[specs[i]].schedule,
+		    .symbol = STR(""),
+		    .heat = t->cost[specs[i]].heat};
+		bounds[i] = cost_bound(t, specs[i]);
+		turn += t->cost[specs[i]].repeats;
+	}
+	ask.race_ask = (struct m_race_ask){.threads = t->start.options.threads,
+	    .precision = t->precision,
+	    .kernels = k,
+	    .n_kernels = n,
+	    .bounds = bounds,
+	    .n_bounds = n,
+	    .budget_ns = budget_ns,
+	    .turn = turn};
+	ok = pipe_send(t->pipe, &ask, e);
+	t->is_racing = ok;
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* Asks for all of them to be timed again side by side, and waits for the end of it, or until_ns. */
+static bool
+time_again(
+    struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns, struct err *e)
+{
+	enum { WAIT_MS = 200 };
+
+	/* what is still out would be measured before it */
+	if (!costs_drop(t, e) || !ask_race(t, specs, n, budget_ns, e))
+		return false;
+	while (t->is_racing && !t->finish_asked && t->os->mono_ns(t->os->self) < until_ns)
+		if (!costs_take(t, WAIT_MS, e) || !progress_say(t, "timing again", false, e))
+			return false;
+	return costs_drop(t, e);
+}
+
 bool
 remeasure(struct tune *t, bool *changed, struct err *e)
 {
@@ -126,7 +177,7 @@ remeasure(struct tune *t, bool *changed, struct err *e)
 	ok = choose_session(t, &s, e);
 	if (ok && s.n_open > 0) {
 		ok = progress_say(t, "timing again", true, e) &&
-		    costs_race(t, in_order(&s, t), s.n, s.expect_ns, until, e);
+		    time_again(t, in_order(&s, t), s.n, s.expect_ns, until, e);
 		*changed = t->progress.remeasured > before;
 	}
 	t->solve_until_ns = t->until_ns;

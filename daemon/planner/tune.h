@@ -169,9 +169,6 @@ void costs_show_known(struct tune *t);
 int64_t cost_measured(const struct tune *t, uint32_t s);
 /* One number per kernel, by what each spec costs. */
 int64_t *kernel_costs(struct tune *t, struct arena *a, int64_t (*cost)(const struct tune *, uint32_t spec));
-/* Asks for all of them to be timed again side by side, and waits for the end of it, or until_ns. */
-bool costs_race(struct tune *t, const uint32_t *specs, uint32_t n, int64_t budget_ns, int64_t until_ns,
-    struct err *e) MUST_CHECK;
 /* Names spec `s` by the ONNX nodes of its first candidate, for messages. */
 const char *spec_description(struct tune *t, uint32_t s);
 /* Tells the daemon how far the job is: at once with `now`, else a few times a second. */
