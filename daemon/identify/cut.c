@@ -10,26 +10,43 @@
 
 enum { STEPS = 8 };
 
+/* Per root: does a concatenation read it?  It would be laid out inside that one's result. */
+static bool *
+find_joined(const struct groups *u)
+{
+	bool *is_joined = NEW_ARRAY(u->a, bool, u->g->n_tensors + 1);
+
+	for (uint32_t i = 0; i < u->g->n_nodes; i++) {
+		const struct node *n = &u->g->nodes[i];
+
+		for (uint32_t k = 0; n->prim == PRIM_concat && k < n->n_in; k++)
+			is_joined[u->root[n->in[k].i]] = true;
+	}
+	return is_joined;
+}
+
 /* Bytes of its own in the plan's memory, and of nothing else: neither given nor wanted elsewhere. */
 static bool
-may_lie_inside(const struct groups *u, const struct node *n)
+may_lie_inside(const struct groups *u, const struct node *n, const bool *is_joined)
 {
 	size_t from, n_bytes;
 
 	return n->prim == PRIM_slice && slice_stretch(u->g, n, &from, &n_bytes) &&
 	    from % STRETCH_ALIGN == 0 &&
 	    u->ix.maker_first[n->out[0].i + 1] == u->ix.maker_first[n->out[0].i] + 1 &&
-	    !u->is_output[n->out[0].i] && !tensor_is_const(u->g, (tensor_id){u->root[n->in[0].i]});
+	    !u->is_output[n->out[0].i] && !is_joined[u->root[n->out[0].i]] &&
+	    !tensor_is_const(u->g, (tensor_id){u->root[n->in[0].i]});
 }
 
 bool *
 groups_find_cuts(const struct groups *u)
 {
 	bool *is_cut = NEW_ARRAY(u->a, bool, u->g->n_nodes + 1);
+	const bool *is_joined = find_joined(u);
 	uint32_t *n_steps = NEW_ARRAY(u->a, uint32_t, u->g->n_tensors + 1);
 
 	for (uint32_t i = 0; i < u->g->n_nodes; i++) {
-		is_cut[i] = may_lie_inside(u, &u->g->nodes[i]);
+		is_cut[i] = may_lie_inside(u, &u->g->nodes[i], is_joined);
 		if (is_cut[i])
 			n_steps[u->root[u->g->nodes[i].in[0].i]]++;
 	}
