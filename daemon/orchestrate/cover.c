@@ -342,8 +342,8 @@ solve_columns(struct cover *c, const struct blp_limits *limits)
 
 	do {
 		if (blp_is_stopped(limits) ||
-		    !simplex_run(c->lp,
-			limits->seconds_left ? limits->seconds_left(limits->self) : SIMPLEX_EVER, &x, &dual))
+		    !simplex_run(c->lp, limits->seconds_left ? limits->seconds_left(limits->self) : INFINITY,
+			&x, &dual))
 			return false;
 		c->last_dual = heap_resize(c->last_dual, sizeof(*dual) * c->n_rows);
 		memcpy(c->last_dual, dual, sizeof(*dual) * c->n_rows);

@@ -18,10 +18,10 @@ void simplex_set_cost(struct simplex *s, uint32_t col, double cost, bool is_forb
 void simplex_drop_rows(struct simplex *s, uint32_t n, const uint32_t *rows);
 /* The next run starts from the slack basis. */
 void simplex_forget(struct simplex *s);
-/* False when no optimum was found in the counted limit, or in as many steps as fit into so many seconds: x
- * and dual are then unset. The arrays belong to `s` until the next call. */
+/* False when no optimum was found in the counted limit, or in as many steps as fit into so many seconds
+ * (INFINITY: the counted limit alone): x and dual are then unset.  The arrays belong to `s` until the next
+ * call. */
 bool simplex_run(struct simplex *s, double seconds, const double **x, const double **dual);
-#define SIMPLEX_EVER 1e9
 uint64_t simplex_steps(const struct simplex *s);
 
 /* min c.x, x binary; rows: sum of coef*x >= rhs. */

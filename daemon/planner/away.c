@@ -71,12 +71,6 @@ pick_samples(struct arena *a, const struct tune *t, uint32_t *n)
 	return picks;
 }
 
-static bool
-is_time_up(const struct tune *t)
-{
-	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->until_ns;
-}
-
 /* A few at a time: what a kernel's schedules are expected to take is worked out before it is asked for, and
  * of thousands that would take longer than the time there is. */
 static bool
@@ -87,11 +81,11 @@ measure_samples(struct tune *t, struct err *e)
 	uint32_t n, *picks = pick_samples(&tmp, t, &n), at = 0;
 	bool ok = true;
 
-	while (ok && (at < n || t->n_waiting > 0) && !is_time_up(t)) {
+	while (ok && (at < n || t->n_waiting > 0) && !search_is_over(t)) {
 		const uint32_t next = t->n_waiting < AT_ONCE ? MIN_OF(n - at, (uint32_t)AT_ONCE) : 0;
 
-		ok = costs_measure(t, RANK_SEARCH, picks + at, next, e) && costs_take(t, WAIT_MS, e) &&
-		    progress_say(t, "measuring samples", false, e);
+		ok = (next == 0 || costs_measure(t, RANK_SEARCH, picks + at, next, e)) &&
+		    costs_take(t, WAIT_MS, e) && progress_say(t, "measuring samples", false, e);
 		at += next;
 	}
 	arena_fini(&tmp);

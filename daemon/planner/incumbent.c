@@ -119,12 +119,12 @@ solve_is_over(void *self)
 double
 solve_seconds_left(void *self)
 {
-	static const double least = 0.01, ever = 1e9;
+	static const double least = 0.01;
 	const struct tune *t = self;
 
 	return t->solve_until_ns > 0
 	    ? fmax(least, (double)(t->solve_until_ns - t->os->mono_ns(t->os->self)) * 1e-9)
-	    : ever;
+	    : INFINITY;
 }
 
 /* A cheaper plan of measured kernels in place of this one, where all of its kernels are measured and the

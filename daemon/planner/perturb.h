@@ -28,8 +28,6 @@ void perturb_tell(const struct tune *t, struct plan *plan);
 bool cost_find(const struct tune *t, const struct hash *h, uint32_t *out);
 /* An answer about it. */
 void cost_take(struct tune *t, uint32_t spec, const struct m_cost *m);
-/* What korchd holds a worker's numbers against. */
-struct m_bound cost_bound(const struct tune *t, uint32_t spec);
 
 /* ---- search.c */
 /* Solves again, costs having fallen since the search ended. */

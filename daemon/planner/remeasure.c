@@ -8,7 +8,6 @@
  *
  * It is over when every chosen kernel has a repeat: then nothing holds its place by a lucky moment, and
  * another job with this store has nothing to time again either. */
-#include "perturb.h"
 #include "tune.h"
 
 #include <stdlib.h>

@@ -19,8 +19,8 @@
 
 enum { WAIT_MS = 200 };
 
-static bool
-must_stop(const struct tune *t)
+bool
+search_is_over(const struct tune *t)
 {
 	return t->finish_asked || t->os->mono_ns(t->os->self) >= t->until_ns;
 }
@@ -169,7 +169,7 @@ wait_for_answers(struct tune *t, struct err *e)
 	bool is_first = t->is_foreseen && t->best_measured == BLP_NEVER;
 	uint32_t enough = is_first ? 0 : t->n_waiting / 2;
 
-	while (t->n_waiting > enough && !must_stop(t)) {
+	while (t->n_waiting > enough && !search_is_over(t)) {
 		if (!costs_take(t, WAIT_MS, e) || !check_placeable(t, e))
 			return false;
 		if (!progress_say(t, "measuring", false, e))
@@ -205,7 +205,7 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 		note_measured_plan(t);
 		share_time(t);
 		want = wanted_next(t, aim, &tmp);
-		if (want.done && !t->choice.proved && !must_stop(t)) {
+		if (want.done && !t->choice.proved && !search_is_over(t)) {
 			limit_solver(t, true);
 			ok = solve(t, aim, e);
 			note_measured_plan(t);
@@ -217,7 +217,7 @@ search_round(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 		if (t->is_foreseen && aim == AIM_EXPECT)
 			wanted_sort(t, &tmp, &want);
 		ok = ok &&
-		    (*done ? wanted_closer(t, aim == AIM_EXPECT && !must_stop(t), done, e)
+		    (*done ? wanted_closer(t, aim == AIM_EXPECT && !search_is_over(t), done, e)
 			   : costs_measure(t, RANK_SEARCH, want.measure, want.n_measure, e));
 	}
 	arena_fini(&tmp);
@@ -314,7 +314,7 @@ search_rounds(struct tune *t, enum tune_aim aim, bool *done, struct err *e)
 {
 	*done = false;
 	while (search_round(t, aim, done, e)) {
-		if (*done || must_stop(t))
+		if (*done || search_is_over(t))
 			return true;
 		if (!wait_for_answers(t, e))
 			return false;

@@ -165,6 +165,8 @@ bool cost_is_known(const struct spec_cost *c);
 /* Once the choice is final: kernels timed with less effort than this job asks for stand in the program at
  * that time, not at their bound.  Costs only rise, so that bound and duals still hold. */
 void costs_show_known(struct tune *t);
+/* What korchd holds a worker's numbers against. */
+struct m_bound cost_bound(const struct tune *t, uint32_t spec);
 /* Measured, or BLP_NEVER. */
 int64_t cost_measured(const struct tune *t, uint32_t s);
 /* One number per kernel, by what each spec costs. */
@@ -181,6 +183,8 @@ int64_t *leaning_costs(
 /* ---- search.c */
 bool tune_may_measure(const struct tune *t); /* else what the cache knows is all there is */
 bool tune_search(struct tune *t, struct err *e) MUST_CHECK;
+/* No measurement is waited for any more: asked to end, or out of time. */
+bool search_is_over(const struct tune *t);
 /* Solves the optimistic program: the proven bound. */
 bool search_bound(struct tune *t, struct err *e) MUST_CHECK;
 /* ONNX nodes that a kernel's arithmetic comes from. */
@@ -199,8 +203,8 @@ int64_t incumbent_cost(const struct tune *t, uint32_t kernel);
 void note_measured_plan(struct tune *t);
 /* For a solver's limits: is ->solve_until_ns over? */
 bool solve_is_over(void *self);
-double solve_seconds_left(
-    void *self); /* never less than a hundredth: a program that is begun gets somewhere */
+/* Until then; never less than a hundredth, so that a program that is begun gets somewhere. */
+double solve_seconds_left(void *self);
 /* Gives the solver the time that is left for the end. */
 void allow_incumbent(struct tune *t);
 

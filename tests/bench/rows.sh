@@ -46,9 +46,10 @@ submit() {
 class=
 for model in "${names[@]}"; do
 	submit "$model" "$search"
-	[ -n "$class" ] || class=$("$bin/korch-plan" show "$work/plan.korch" --json |
+	[ -n "$class" ] || [ ! -e "$work/plan.korch" ] || class=$("$bin/korch-plan" show "$work/plan.korch" --json |
 		python3 -c 'import json, sys; print(json.load(sys.stdin)["class"])')
-	submit "$model" "$samples" --device "$class" --predict --samples 3000
+	[ -z "$class" ] || submit "$model" "$samples" --device "$class" --predict --samples 3000
 	echo "$(date +%T) $model: $("$bin/korch-cache" stats | sed -n 's/^holds *\([0-9]* measurements\).*/\1/p')"
 done
+[ -n "$class" ] || { echo "rows.sh: no model could be tuned: nothing to export" >&2 && exit 1; }
 "$bin/korch-cache" export -o "$out" --class "$class"
