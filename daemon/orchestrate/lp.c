@@ -180,31 +180,33 @@ steps_in(const struct simplex *s, double seconds)
 
 enum end { END_OPTIMUM, END_LOST, END_TIME };
 
-/* One run of either simplex within a counted limit. */
+/* One run of either simplex, of the steps that are left: what it takes is taken off them. */
 static enum end
-run_once(struct simplex *s, bool by_primal, double seconds)
+run_once(struct simplex *s, bool by_primal, int64_t *left)
 {
-	const int64_t usual = 2000 + 5 * ((int64_t)s->n_rows + s->n_cols), most = steps_in(s, seconds);
+	const int64_t usual = 2000 + 5 * ((int64_t)s->n_rows + s->n_cols);
 
 	Clp_setNumberIterations(s->lp, 0);
-	Clp_setMaximumIterations(s->lp, (int)MIN_OF(MIN_OF(usual, most), INT32_MAX));
+	Clp_setMaximumIterations(s->lp, (int)MIN_OF(MIN_OF(usual, *left), INT32_MAX));
 	(void)(by_primal ? Clp_primal(s->lp, 0) : Clp_dual(s->lp, 0));
 	s->steps += (uint64_t)Clp_numberIterations(s->lp);
+	*left -= Clp_numberIterations(s->lp);
 	if (Clp_status(s->lp) == 0)
 		return END_OPTIMUM;
-	return Clp_numberIterations(s->lp) >= most ? END_TIME : END_LOST;
+	return *left <= 0 ? END_TIME : END_LOST;
 }
 
 bool
 simplex_run(struct simplex *s, double seconds, const double **x, const double **dual)
 {
 	enum end end;
+	int64_t left = steps_in(s, seconds);
 
 	flush(s);
-	end = run_once(s, s->dual_is_lost, seconds);
+	end = run_once(s, s->dual_is_lost, &left);
 	if (end == END_LOST) {
 		simplex_forget(s);
-		end = run_once(s, false, seconds);
+		end = run_once(s, false, &left);
 	}
 	if (end != END_OPTIMUM)
 		return false;

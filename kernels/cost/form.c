@@ -1,11 +1,10 @@
 /* kernels/cost/form.c: what a linear primitive costs in the best of the forms that it can have, in
  * multiply-adds at peak, counted as two.
  *
- * Directly: as many as it has; and where the generator makes the kernel, whole vectors of columns.  A
- * convolution of few channels may have window positions as columns too (an earlier generator had that form),
- * at as many more rows.  By Winograd's form: whole tiles, and the maps before and behind the products.
- * Nothing else is counted, not even what the next tile shares, so that each form is at least what is said
- * here. */
+ * Directly: as many as it has; and where the generator makes the kernel, whole vectors, of half the width at
+ * least: of columns, of points along a row, or of what is summed up.  By Winograd's form: whole tiles, and
+ * the maps before and behind the products. Nothing else is counted, not even what the next tile shares, so
+ * that each form is at least what is said here. */
 #include "cost_int.h"
 
 #include <math.h>
@@ -42,22 +41,19 @@ form_extent(const struct boxes *out, int d)
 	return most;
 }
 
-/* Columns of a convolution: its channels, or those and the positions of a window's row. */
+/* A convolution's channels, points of a row (rule_planes), or channels that are summed up (rule_dots) are
+ * lanes. */
 static double
 conv_waste(const struct graph *g, const struct node *n, const struct boxes *out, double lanes)
 {
-	enum { WIDE_LEAST = 3, WIDE_MOST = 16 };
-	double c = (double)form_extent(out, out->rank - 1), best = form_waste(c, lanes);
+	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
+	const double half = fmax(lanes / 2, 1);
 
 	if (at_get(&n->at, ATTR_group) != 1)
 		return 1;
-	for (int d = 1; d < out->rank - 1; d++) {
-		double k = (double)window_of(g, n, d).k, r = (double)form_extent(out, d);
-
-		if (k >= WIDE_LEAST && k <= WIDE_MOST && r >= 1)
-			best = fmin(best, (r + k - 1) / r * form_waste(k * c, lanes));
-	}
-	return best;
+	return fmin(form_waste((double)form_extent(out, out->rank - 1), half),
+	    fmin(form_waste((double)form_extent(out, out->rank - 2), half),
+		form_waste((double)w->dim[w->rank - 2], half)));
 }
 
 /* Either factor's columns may lie along the vectors, or the sum. */
@@ -106,13 +102,25 @@ wino_flops(const struct graph *g, const struct node *n, const struct boxes *out,
 	    (2 * p * p * c_in * form_whole(c_out, hw->lanes) + c_in * f->in + c_out * f->out);
 }
 
+/* As many channels as make up for the maps, and columns in whole vectors (kernels/schedule/rule_winograd.c).
+ */
+bool
+form_has_winograd(const struct graph *g, const struct node *n, const struct hw *hw)
+{
+	enum { LEAST_CHANNELS = 8 };
+	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
+
+	return hw->winograd && node_winograd(g, n) && w->dim[2] >= LEAST_CHANNELS &&
+	    w->dim[3] >= MAX_OF(LEAST_CHANNELS, hw->lanes);
+}
+
 double
 cost_form_flops(const struct graph *g, const struct node *n, const struct boxes *out, const struct hw *hw,
     bool is_generated)
 {
 	double best = direct_flops(g, n, out, hw, is_generated);
 
-	if (hw->winograd && out->n > 0 && node_winograd(g, n))
+	if (out->n > 0 && form_has_winograd(g, n, hw))
 		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
 			best = fmin(best, wino_flops(g, n, out, hw, &wino_forms[i]));
 	return best;

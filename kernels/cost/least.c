@@ -19,7 +19,7 @@
 
 #include <math.h>
 
-enum { WINO_TAPS = 3, WIDE_RESULTS = 4 };
+enum { WINO_TAPS = 3 };
 static const double store = 3.6, through = 6, beside = 0.5;
 /* A map's arithmetic for each tile and channel: its multiply-adds, or its
  * additions where those are more, as they have units of their own. */
@@ -79,16 +79,6 @@ direct_flops(const struct linear *l)
 	if (groups == 1 && l->is_generated)
 		return stored_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(c, l->lanes) : 1);
 	return stored_flops(l, l->is_generated && (double)groups == c ? columns_waste(c, l->lanes) : 1);
-}
-
-/* The generator makes such a convolution wide before it looks for Winograd's form, and finds none then. */
-static bool
-is_widened(const struct linear *l)
-{
-	const struct shape *y = &graph_tensor(l->g, l->n->out[0])->shape;
-
-	return (double)y->dim[3] * 2 <= l->lanes &&
-	    form_extent(&l->made, 2) >= (int64_t)WIDE_RESULTS * WINO_TAPS;
 }
 
 static double
@@ -168,7 +158,7 @@ cost_least_flops(const struct graph *g, const struct node *n, const struct boxes
 	l.results = boxes_count(&l.made);
 	l.flops = cost_linear_flops(g, n, &l.made, false);
 	best = direct_flops(&l) + before;
-	if (hw->winograd && l.made.n > 0 && node_winograd(g, n) && !is_widened(&l))
+	if (l.made.n > 0 && form_has_winograd(g, n, hw))
 		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
 			best = fmin(best, wino_flops(&l, &wino_forms[i]));
 	return best;

@@ -26,7 +26,6 @@ is_call(enum prim p)
 	case PRIM_asinh:
 	case PRIM_acosh:
 	case PRIM_atanh:
-	case PRIM_pow:
 	case PRIM_fmod:
 		return true;
 	}

@@ -143,16 +143,22 @@ fills_lanes(const struct tiling *t, int64_t columns)
 	    (t->is_apart || t->alike % t->lanes == 0);
 }
 
-/* As wide vectors as columns fill: the target's, or half of its widest. */
+/* As wide vectors as columns fill: the target's, or half of its widest.  A group that fills no whole ones of
+ * either has tiles of its own. */
 static bool
 take_lanes(struct tiling *t, int64_t columns)
 {
 	enum { HALF = 8 };
+	const int64_t widest = t->q->target->lanes;
 
-	t->lanes = t->q->target->lanes;
-	if (!fills_lanes(t, columns) && t->lanes > HALF)
+	t->lanes = widest;
+	if (!fills_lanes(t, columns) && widest > HALF)
 		t->lanes = HALF;
-	return fills_lanes(t, columns);
+	if (fills_lanes(t, columns))
+		return true;
+	t->lanes = t->alike < widest ? MIN_OF(widest, (int64_t)HALF) : widest;
+	t->group = t->alike;
+	return !t->is_apart && t->group >= t->lanes;
 }
 
 /* The columns lie along memory in the result, and in their factor, or can be made so. */
@@ -271,7 +277,7 @@ take_reader(struct tiling *t)
 	tile_size(t);
 	return (t->row < 0 || t->last_row >= 0) &&
 	    (extent_of(p, column) + t->behind == extent_of(p, tile_axis(p, t->product, t->column)) ||
-		extent_of(p, column) % t->columns == 0);
+		(!t->group && extent_of(p, column) % t->columns == 0));
 }
 
 /* ---- the trace ----------------------------------------------------------------------------------------- */
@@ -284,9 +290,8 @@ loop_of(const struct tiling *t, blk_id b, int d)
 
 /* What stands for the loop of dimension d: its tiles, or itself where one tile has all of it. */
 static const char *
-split_by(const struct tiling *t, int d, int64_t size, const char *tail, const char **inner)
+split_by(const struct tiling *t, const char *loop, int d, int64_t size, const char *tail, const char **inner)
 {
-	const char *loop = loop_of(t, t->last, d);
 	const st_id at = tir_find_loop(&t->q->p, str_of(loop));
 	const int64_t trips = at == ST_NONE ? 0 : loop_trips(&t->q->p, at);
 
@@ -305,20 +310,25 @@ split_by(const struct tiling *t, int d, int64_t size, const char *tail, const ch
 static const char *
 split(const struct tiling *t, int d, int64_t size, const char **inner)
 {
-	return split_by(t, d, size, "guard", inner);
+	return split_by(t, loop_of(t, t->last, d), d, size, "guard", inner);
 }
 
 /* Of few columns the last tile begins earlier where it would not be full: its lanes are all there so, and a
- * weight of few is near as it lies. */
+ * weight of few is near as it lies.  Likewise of a group's. */
 static void
 split_columns(struct tiling *t, const char **inner)
 {
-	const int64_t n = extent_of(&t->q->p, tile_axis(&t->q->p, t->last, t->last_column));
+	const int64_t all = extent_of(&t->q->p, tile_axis(&t->q->p, t->last, t->last_column)),
+		      n = t->group ? t->group : all;
+	const char *loop = loop_of(t, t->last, t->last_column);
 
-	t->is_shifted = t->last != t->product && t->behind == 0 && n % t->columns && n < FEW_COLUMNS &&
-	    tile_lies_along(t) && split_by(t, t->last_column, t->columns, "shift", inner);
+	if (n < all && propose(t->q, "split %s %lld", loop, (long long)n))
+		loop = arena_printf(t->q->p.arena, "%s.i", loop);
+	t->is_shifted = t->last != t->product && t->behind == 0 && n % t->columns &&
+	    (n < FEW_COLUMNS || t->group) && tile_lies_along(t) &&
+	    split_by(t, loop, t->last_column, t->columns, "shift", inner);
 	if (!t->is_shifted)
-		(void)split(t, t->last_column, t->columns, inner);
+		(void)split_by(t, loop, t->last_column, t->columns, "guard", inner);
 }
 
 /* Does the loop count through columns of the products? */
@@ -527,7 +537,7 @@ tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, dou
 	struct tile_loops l = {"", "", ""};
 	const char *tiles;
 
-	if (!find_tile(&t) || t.row < 0 || !move_into(q, product, loop, most))
+	if (!find_tile(&t) || t.row < 0 || t.group || !move_into(q, product, loop, most))
 		return false;
 	t.field = -1;
 	take_product(&t);

@@ -47,7 +47,8 @@ pack(const struct tiling *t)
 	const struct tir_buf *b = &t->q->p.buf[t->columns_from];
 	const int64_t width = MIN_OF(t->columns, b->dim[t->along]);
 
-	if ((!b->form || t->behind) && !t->is_shifted && !(tile_lies_along(t) && width == b->dim[t->along]))
+	if ((!b->form || t->behind) && !t->is_shifted && !t->group &&
+	    !(tile_lies_along(t) && width == b->dim[t->along]))
 		(void)propose(t->q, "pack %%%s %lld %s", b->name, (long long)width, dims_of(t));
 }
 

@@ -19,9 +19,10 @@ struct tiling {
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */
 	int64_t alike;              /* columns that have the other factor in common; 0: all */
-	bool is_shifted;            /* the last tile of columns begins earlier, to be full */
-	bool is_apart;              /* none have: each column has a window of its own (depthwise) */
-	const char *rows_loop;      /* around a tile's rows, all columns of them inside; NULL: none */
+	int64_t group;   /* ... where these fill no whole vectors: tiles are of one group each; 0: they do */
+	bool is_shifted; /* the last tile of columns begins earlier, to be full */
+	bool is_apart;   /* none have: each column has a window of its own (depthwise) */
+	const char *rows_loop; /* around a tile's rows, all columns of them inside; NULL: none */
 };
 enum { TILE_SPARE = 4 /* registers for a loaded column and a row's element */ };
 /* The iterator that is dimension d of what a block makes; AXIS_NONE: it has one element, or none. */

@@ -4,7 +4,8 @@
 # plan may want, and then sampled for --samples (default 20), which measures kernels as unlike as can be (korch-submit --predict
 # --samples).  All in one data folder, so that one calibration stands for all of them: nothing else may run, at its beginning
 # least of all.  Told of each model: how many rows there are so far.
-# OUT.cache is the export.  KORCH_ISA=avx2 holds host and rows to AVX2; $KORCH_BIN: the programs; --data: goes on with a folder.
+# OUT.cache is the export, without what the host disturbed: rows whose class reference was more than a twentieth off beside them,
+# or whose slow tenth took 1.3 times the middle.  KORCH_ISA=avx2 holds host and rows to AVX2; $KORCH_BIN: the programs; --data: goes on with a folder.
 set -eu
 threads=1 search=25 samples=20 data=
 names=()
@@ -52,4 +53,19 @@ for model in "${names[@]}"; do
 	echo "$(date +%T) $model: $("$bin/korch-cache" stats | sed -n 's/^holds *\([0-9]* measurements\).*/\1/p')"
 done
 [ -n "$class" ] || { echo "rows.sh: no model could be tuned: nothing to export" >&2 && exit 1; }
-"$bin/korch-cache" export -o "$out" --class "$class"
+mkdir -p "$work/calm/korch"
+python3 - "$XDG_DATA_HOME/korch" "$work/calm/korch" <<'EOF'
+import glob, shutil, sqlite3, sys
+
+of, to = sys.argv[1:]
+for name in glob.glob(of + "/calibration-*"):
+    shutil.copy(name, to)
+calm = sqlite3.connect(to + "/korch.db")
+sqlite3.connect(of + "/korch.db").backup(calm)
+n = calm.execute("DELETE FROM measurement WHERE fail <> 0 OR abs(clock_ratio - 1) > 0.05 OR p90_ns > 1.3 * median_ns").rowcount
+calm.execute("DELETE FROM predictor")
+left, = calm.execute("SELECT count(*) FROM measurement").fetchone()
+calm.commit()
+print(f"{left} rows; left out as disturbed or failed: {n}")
+EOF
+XDG_DATA_HOME=$work/calm "$bin/korch-cache" export -o "$out" --class "$class"

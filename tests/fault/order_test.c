@@ -154,32 +154,36 @@ losers_are_not_compiled(void **state)
 	desk_close(&d);
 }
 
-/* Where it is off, kernels of the plan get a second look, and the others do not. */
+/* Where it is off, kernels of the plan get a second look, and the others do not.  In one world each kernel's
+ * first schedule may turn out well: of several, some kernel's does not. */
 static void
 second_looks(void **state)
 {
-	struct desk d, all;
-	struct plan plan, best;
-	struct m_progress p;
-	uint32_t n_kernels, n_again;
+	enum { WORLDS = 4 };
+	uint32_t n_again = 0;
 
 	(void)state;
-	open_known_device(&d);
-	spread = 0.15;
-	p = desk_job(&d, 3600 * SECOND, false, &plan);
-	assert_int_equal(p.measured, d.n_measured - d.n_again); /* kernels, not looks */
-	n_again = d.n_again;
-	n_kernels = d.n_measured - n_again;
-	assert_true(n_again > 0 && n_again * 2 < n_kernels);
-	open_known_device(&all);
-	spread = 0.15;
-	(void)desk_job(&all, 3600 * SECOND, true, &best);
-	desk_close(&all);
-	/* what is known by some of its schedules is not asked for again */
-	(void)desk_job(&d, 7200 * SECOND, false, &best);
-	assert_true(d.n_measured * 10 < n_kernels);
-	assert_true(best.latency_ns <= plan.latency_ns);
-	desk_close(&d);
+	for (world = FIRST_WORLD; world < FIRST_WORLD + WORLDS; world++) {
+		struct desk d;
+		struct plan plan, best;
+		struct m_progress p;
+		uint32_t n_kernels;
+
+		open_known_device(&d);
+		spread = 0.15;
+		p = desk_job(&d, 3600 * SECOND, false, &plan);
+		assert_int_equal(p.measured, d.n_measured - d.n_again); /* kernels, not looks */
+		n_kernels = d.n_measured - d.n_again;
+		n_again += d.n_again;
+		assert_true(d.n_again * 2 < n_kernels);
+		/* what is known by some of its schedules is not asked for again */
+		(void)desk_job(&d, 7200 * SECOND, false, &best);
+		assert_true(d.n_measured * 10 < n_kernels);
+		assert_true(best.latency_ns <= plan.latency_ns);
+		desk_close(&d);
+	}
+	world = FIRST_WORLD;
+	assert_true(n_again > 0);
 }
 
 /* That the first schedules of a kernel fail says nothing of the others: they are tried. */

@@ -405,6 +405,40 @@ limits_bound_the_work(void **state)
 	}
 }
 
+static double
+no_second(void *self)
+{
+	(void)self;
+	return 0;
+}
+
+/* Nobody is asked while a linear program is solved: where no second is left it gets one step, not one for
+ * each simplex, and what is said is true without its duals. */
+static void
+seconds_bound_the_linear_program(void **state)
+{
+	const struct blp_limits late = {.seconds_left = no_second};
+	uint32_t n_branched = 0, n_none = 0;
+	struct arena a = {0};
+	struct rng r = {7};
+	struct blp p = many_makers(&a, &r);
+	struct blp_result out;
+	struct err e = {0};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 50; seed++)
+		solve_and_check(seed, true, &late, &n_branched, &n_none);
+	if (!blp_solve(&a, &p, NULL, 0, &(struct blp_limits){.max_states = 1000}, &out, &e))
+		fail_msg("%s", e.msg);
+	assert_true(out.n_simplex > 10); /* else this program says nothing */
+	if (!blp_solve(&a, &p, NULL, 0, &(struct blp_limits){.max_states = 1000, .seconds_left = no_second},
+		&out, &e))
+		fail_msg("%s", e.msg);
+	assert_true(blp_check_order(&p, out.chosen, out.n_chosen, &e) && !out.proved);
+	assert_true(out.n_simplex <= 1);
+	arena_fini(&a);
+}
+
 static bool
 always(void *self)
 {
@@ -598,6 +632,7 @@ main(void)
 	    cmocka_unit_test(agrees_with_coverage_rows_alone),
 	    cmocka_unit_test(limits_never_lie),
 	    cmocka_unit_test(limits_bound_the_work),
+	    cmocka_unit_test(seconds_bound_the_linear_program),
 	    cmocka_unit_test(a_cancelled_run_still_gives_a_plan),
 	    cmocka_unit_test(agrees_with_lp_solve_directly),
 	    cmocka_unit_test(lp_solve_chooses_as_well),

@@ -85,6 +85,8 @@ static const char text[] =
 	"{ for (long i = 0; i < n; i++) z[i] = k_min_f32(x[i], y[i]); }\n"
 	"void t_max(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
 	"{ for (long i = 0; i < n; i++) z[i] = k_max_f32(x[i], y[i]); }\n"
+	"void t_pow(const float *restrict x, const float *restrict y, float *restrict z, long n)\n"
+	"{ for (long i = 0; i < n; i++) z[i] = k_pow_f32_f32(x[i], y[i]); }\n"
 	"void t_foldmax(const float *x, float *y, long n) { (void)n; y[0] = k_fold_max_f32(x, 32); }\n"
 	"void t_foldadd(const float *x, float *y, long n) { (void)n; y[0] = k_fold_add_f32(x, 64); }\n"
 	"void t_f16(const unsigned short *restrict x, float *restrict y, unsigned short *restrict z, long "
@@ -175,6 +177,46 @@ agrees(const struct function *f, float x, float have)
 	if (fabs(want) > (double)FLT_MAX)
 		return isinf(have) && (have > 0) == (want > 0);
 	return d <= f->relative * fabs(want) + f->absolute || (small && fabs((double)have) <= 1.2e-38);
+}
+
+static double
+pow_of(float x, float n)
+{
+	return pow((double)x, (double)n);
+}
+
+/* Each edge to the power of each, then the plane. */
+static void
+test_powers(void **state)
+{
+	static const float more[] = {2, -2, 3, -3, 0.5f, -0.5f, 1.5f, 7, 16777216, 0.75f, 0.999f};
+	enum { EDGES = COUNT_OF(edges) + COUNT_OF(more), N = EDGES * EDGES + POINTS };
+	static float edge[EDGES], x[N], n[N], z[N];
+	int bad = 0, k = 0;
+
+	(void)state;
+	memcpy(edge, edges, sizeof(edges));
+	memcpy(edge + COUNT_OF(edges), more, sizeof(more));
+	for (int i = 0; i < EDGES * EDGES; i++, k++) {
+		x[k] = edge[i / EDGES];
+		n[k] = edge[i % EDGES];
+	}
+	for (int i = 0; i < POINTS; i++, k++) {
+		x[k] = (float)exp(-40 + 80.0 * (i % 64) / 63);
+		n[k] = (float)(-3.5 + 7.0 * (i / 64) / 63);
+	}
+	find2("pow")(x, n, z, N);
+	for (int i = 0; i < N; i++) {
+		double want = pow_of(x[i], n[i]), d = fabs((double)z[i] - want);
+		bool same = want != want ? z[i] != z[i]
+		    : fabs(want) > (double)FLT_MAX
+		    ? isinf(z[i]) && (z[i] > 0) == (want > 0)
+		    : d <= 1e-7 * fabs(want) || (fabs(want) < 1.2e-38 && d < 2e-45);
+
+		if (!same && ++bad <= 5)
+			print_error("pow(%.9g, %.9g) = %.9g, not %.9g\n", x[i], n[i], (double)z[i], want);
+	}
+	assert_int_equal(bad, 0);
 }
 
 static void
@@ -277,6 +319,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_functions),
+	    cmocka_unit_test(test_powers),
 	    cmocka_unit_test(test_not_a_number_stays),
 	    cmocka_unit_test(test_half_floats),
 	};

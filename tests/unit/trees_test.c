@@ -372,7 +372,7 @@ the_shipped_file_is_of_this_korch(void **state)
 static void
 count_lost(const enum spec_feature *moved, const float *by, size_t n, uint32_t *n_known, uint32_t *n_lost)
 {
-	static const char name[] = "rows_epyc15_avx512.cache";
+	static const char name[] = "rows_epyc16_avx512.cache";
 	struct arena a = {0};
 	struct train_set set = {0};
 	struct predictor p;
@@ -433,7 +433,7 @@ the_shipped_file_says_something_on_a_machine_of_other_caches(void **state)
 static void
 a_tenth_of_the_rows_says_much_the_same(void **state)
 {
-	static const char *const files[] = {"rows_epyc15_avx512.cache", "rows_epyc15_avx2.cache"};
+	static const char *const files[] = {"rows_epyc16_avx512.cache", "rows_epyc17_avx2.cache"};
 	struct arena a = {0};
 	struct train_set set = {0}, tenth;
 	struct predictor shipped, p;
