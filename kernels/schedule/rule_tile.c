@@ -135,32 +135,6 @@ take_shared(struct tiling *t, const struct ex *one, const struct ex *other, axis
 	return t->alike != 1;
 }
 
-/* More than a vector, or words of half of one at least: gcc makes single elements of the rest. */
-static bool
-fills_lanes(const struct tiling *t, int64_t columns)
-{
-	return (columns >= t->lanes || (columns >= t->lanes / 2 && columns % 4 == 0)) &&
-	    (t->is_apart || t->alike % t->lanes == 0);
-}
-
-/* As wide vectors as columns fill: the target's, or half of its widest.  A group that fills no whole ones of
- * either has tiles of its own. */
-static bool
-take_lanes(struct tiling *t, int64_t columns)
-{
-	enum { HALF = 8 };
-	const int64_t widest = t->q->target->lanes;
-
-	t->lanes = widest;
-	if (!fills_lanes(t, columns) && widest > HALF)
-		t->lanes = HALF;
-	if (fills_lanes(t, columns))
-		return true;
-	t->lanes = t->alike < widest ? MIN_OF(widest, (int64_t)HALF) : widest;
-	t->group = t->alike;
-	return !t->is_apart && t->group >= t->lanes;
-}
-
 /* The columns lie along memory in the result, and in their factor, or can be made so. */
 static bool
 find_tile(struct tiling *t)
@@ -175,7 +149,7 @@ find_tile(struct tiling *t)
 	column = tile_axis(p, t->product, t->column);
 	if (column == AXIS_NONE ||
 	    (!take_apart(t, one, other, column) && !take_shared(t, one, other, column)) ||
-	    !take_lanes(t, extent_of(p, column)))
+	    !tile_lanes(t, extent_of(p, column)))
 		return false;
 	t->along = dim_along(p, t->columns_at, column);
 	if (t->along < 0 || !tile_can_read(t))

@@ -27,6 +27,9 @@ struct tiling {
 enum { TILE_SPARE = 4 /* registers for a loaded column and a row's element */ };
 /* The iterator that is dimension d of what a block makes; AXIS_NONE: it has one element, or none. */
 axis_id tile_axis(const struct tir *p, blk_id b, int d);
+/* ->lanes and ->group: as wide vectors as columns fill, the target's, or half of its widest; a group that
+ * fills no whole ones of either has tiles of its own.  false: no vector is worth it.  tile_size.c */
+bool tile_lanes(struct tiling *t, int64_t columns);
 /* Fills in ->rows, ->columns and ->fields, of what ->last makes.  tile_size.c */
 void tile_size(struct tiling *t);
 /* Both factors of a sum of products; false: it is none. */

@@ -13,6 +13,30 @@ tile_axis(const struct tir *p, blk_id b, int d)
 	return d >= 0 && ix_is_axis(p->tx, at.i[d], &a) ? a : AXIS_NONE;
 }
 
+/* More than a vector, or words of half of one at least: gcc makes single elements of the rest. */
+static bool
+fills_lanes(const struct tiling *t, int64_t columns)
+{
+	return (columns >= t->lanes || (columns >= t->lanes / 2 && columns % 4 == 0)) &&
+	    (t->is_apart || t->alike % t->lanes == 0);
+}
+
+bool
+tile_lanes(struct tiling *t, int64_t columns)
+{
+	enum { HALF = 8 };
+	const int64_t widest = t->q->target->lanes;
+
+	t->lanes = widest;
+	if (!fills_lanes(t, columns) && widest > HALF)
+		t->lanes = HALF;
+	if (fills_lanes(t, columns))
+		return true;
+	t->lanes = t->alike < widest ? MIN_OF(widest, (int64_t)HALF) : widest;
+	t->group = t->alike;
+	return !t->is_apart && t->group >= t->lanes;
+}
+
 /* Vectors of columns: as many as leave nothing over, two at best, as each row's element then meets two.  One
  * row has no other products to go on with. */
 static int64_t

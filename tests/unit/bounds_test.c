@@ -82,7 +82,8 @@ forms_are_counted_whole(void **state)
 		    (2.0 * 16 * 32 * 8 + 32 * (64 + 20 * WINO_STORE) +
 			8 * (48 + 16 * WINO_STORE + 4 * THROUGH))},
 	    /* eight lanes or four, or along the sum: of four columns all are wanted in some way */
-	    {FEW "%3 = sum %2 axes=[1,2]\noutput %3\n", 2.0 * 12 * 12 * 9 * 64 * 4 + 576 * STORE + 288 * BESIDE},
+	    {FEW "%3 = sum %2 axes=[1,2]\noutput %3\n",
+		2.0 * 12 * 12 * 9 * 64 * 4 + 576 * STORE + 288 * BESIDE},
 	    {FEW "output %2\n", 2.0 * 12 * 12 * 9 * 64 * 4 + 576 * STORE},
 	    /* 320 columns are whole vectors */
 	    {"%0 = input f32[3,7]\n%1 = input f32[7,320]\n%2 = matmul %0 %1\n%3 = sum %2 axes=[1]\noutput "

@@ -95,6 +95,10 @@ def depthwise(c, k):
     return lambda n, x: n.op("HardSwish", n.conv(x, c, c, k, g=c))
 
 
+def groups(c, g, k):
+    return lambda n, x: n.op("Relu", n.conv(x, c, c, k, g=g))
+
+
 def mbconv(c, k):
     def f(n, x):
         y = n.op("HardSwish", n.conv(x, c, 4 * c, 1))
@@ -175,6 +179,9 @@ CHAINS = [
     ("dw3x3 96@56 HardSwish", depthwise(96, 3), (1, 96, 56, 56), 1.1, 1.3),
     ("dw5x5 192@28 HardSwish", depthwise(192, 5), (1, 192, 28, 28), 1.1, 1.3),
     ("dw3x3 64@112 HardSwish", depthwise(64, 3), (1, 64, 112, 112), 0.9, 1.3),
+    ("gconv1x1 136@28 of 4 ReLU", groups(136, 4, 1), (1, 136, 28, 28), 1.0, 1.5),
+    ("gconv1x1 272@14 of 4 ReLU", groups(272, 4, 1), (1, 272, 14, 14), 1.0, 1.5),
+    ("gconv3x3 272@14 of 4 ReLU", groups(272, 4, 3), (1, 272, 14, 14), 1.0, 1.5),
     ("MBConv 32@56", mbconv(32, 3), (1, 32, 56, 56), 1.15, 1.35),
     ("MBConv 64@28", mbconv(64, 5), (1, 64, 28, 28), 1.0, 1.35),
     ("MBConv 32@224 /unfused", mbconv(32, 3), (1, 32, 224, 224), 1.3, 1.6),
@@ -189,6 +196,8 @@ SINGLES = [
     ("Mish 1M", Net.mish, (1, 64, 128, 128), 1.0, 1.5),
     ("GELU 1M", Net.gelu, (1, 4096, 256), 1.0, 1.5),
     ("SiLU 1M", Net.silu, (1, 64, 128, 128), 1.0, 1.5),
+    ("LRN 192@55", lambda n, x: n.op("LRN", x, size=5, alpha=1e-4, beta=0.75), (1, 192, 55, 55), 1.0, 1.5),
+    ("power 1M", lambda n, x: n.op("Pow", n.op("Abs", x), n.num(1.7)), (1, 64, 128, 128), 1.0, 1.5),
     ("LayerNorm 16384x32", lambda n, x: n.norm(x, 32), (1, 16384, 32), 1.0, 1.5),
     ("LayerNorm 1024x160", lambda n, x: n.norm(x, 160), (1, 1024, 160), 1.0, 1.5),
     ("softmax 16384x256", lambda n, x: n.op("Softmax", x, axis=-1), (1, 16384, 256), 1.0, 1.5),
