@@ -38,8 +38,6 @@ double form_whole(double n, double of);    /* the multiple of `of` that holds n 
 double form_waste(double n, double lanes); /* vectors that are not full, as a factor */
 /* The most elements that a box has along dimension d. */
 int64_t form_extent(const struct boxes *out, int d);
-/* Has the generator Winograd's form for it? */
-bool form_has_winograd(const struct graph *g, const struct node *n, const struct hw *hw);
 /* Winograd's tiles of m x m results that hold what is needed. */
 double form_tiles(const struct boxes *out, int m);
 

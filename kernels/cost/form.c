@@ -102,25 +102,13 @@ wino_flops(const struct graph *g, const struct node *n, const struct boxes *out,
 	    (2 * p * p * c_in * form_whole(c_out, hw->lanes) + c_in * f->in + c_out * f->out);
 }
 
-/* As many channels as make up for the maps, and columns in whole vectors (kernels/schedule/rule_winograd.c).
- */
-bool
-form_has_winograd(const struct graph *g, const struct node *n, const struct hw *hw)
-{
-	enum { LEAST_CHANNELS = 8 };
-	const struct shape *w = &graph_tensor(g, n->in[1])->shape;
-
-	return hw->winograd && node_winograd(g, n) && w->dim[2] >= LEAST_CHANNELS &&
-	    w->dim[3] >= MAX_OF(LEAST_CHANNELS, hw->lanes);
-}
-
 double
 cost_form_flops(const struct graph *g, const struct node *n, const struct boxes *out, const struct hw *hw,
     bool is_generated)
 {
 	double best = direct_flops(g, n, out, hw, is_generated);
 
-	if (out->n > 0 && form_has_winograd(g, n, hw))
+	if (hw->winograd && out->n > 0 && node_fills_winograd(g, n, hw->lanes))
 		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
 			best = fmin(best, wino_flops(g, n, out, hw, &wino_forms[i]));
 	return best;

@@ -158,7 +158,7 @@ cost_least_flops(const struct graph *g, const struct node *n, const struct boxes
 	l.results = boxes_count(&l.made);
 	l.flops = cost_linear_flops(g, n, &l.made, false);
 	best = direct_flops(&l) + before;
-	if (l.made.n > 0 && form_has_winograd(g, n, hw))
+	if (hw->winograd && l.made.n > 0 && node_fills_winograd(g, n, hw->lanes))
 		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
 			best = fmin(best, wino_flops(&l, &wino_forms[i]));
 	return best;

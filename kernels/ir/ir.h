@@ -323,6 +323,10 @@ bool spec_pieces(struct arena *a, const struct spec *s, struct spec_piece **out,
  * has the form with some schedule is among them.  Then what is measured depends on target.winograd. */
 bool spec_winograd(const struct spec *s);
 bool node_winograd(const struct graph *g, const struct node *n);
+/* Has the generator that form of it: as many channels as make up for its maps, and columns in whole vectors?
+ */
+enum { WINOGRAD_CHANNELS = 8 };
+bool node_fills_winograd(const struct graph *g, const struct node *n, int64_t lanes);
 /* From outside: verified, and refused unless it is in canonical form. */
 bool spec_read(struct arena *a, struct str text, struct spec *out, struct err *e) MUST_CHECK;
 

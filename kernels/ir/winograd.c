@@ -20,6 +20,14 @@ node_winograd(const struct graph *g, const struct node *n)
 }
 
 bool
+node_fills_winograd(const struct graph *g, const struct node *n, int64_t lanes)
+{
+	const struct shape *w = node_winograd(g, n) ? &graph_tensor(g, n->in[1])->shape : NULL;
+
+	return w && w->dim[2] >= WINOGRAD_CHANNELS && w->dim[3] >= MAX_OF((int64_t)WINOGRAD_CHANNELS, lanes);
+}
+
+bool
 spec_winograd(const struct spec *s)
 {
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)

@@ -15,7 +15,6 @@
 #include <string.h>
 
 enum {
-	LEAST_CHANNELS = 8, /* maps cost about as much as products of so many */
 	FEW_TILES =
 	    12, /* of a block: their sums of a panel stay near; a mapped weight is read again for each */
 	MOST_MAPPED = 32, /* channels at once */
@@ -71,8 +70,8 @@ pays(struct windows *w, int64_t points)
 	w->elements = last.name;
 	w->column = w->q->p.iter[b->iter0 + b->n_iter - 2].name;
 	return mul->rank == across->rank && b->n_iter >= 5 && last.kind == ITER_REDUCE &&
-	    w->q->p.iter[b->iter0 + b->n_iter - 2].kind == ITER_SPACE && w->channels >= LEAST_CHANNELS &&
-	    w->columns >= MAX_OF(LEAST_CHANNELS, w->q->target->lanes) &&
+	    w->q->p.iter[b->iter0 + b->n_iter - 2].kind == ITER_SPACE && w->channels >= WINOGRAD_CHANNELS &&
+	    w->columns >= MAX_OF(WINOGRAD_CHANNELS, w->q->target->lanes) &&
 	    places_of(&w->q->p, b->out[0]) * 10 <= points * 9 * 7;
 }
 

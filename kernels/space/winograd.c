@@ -6,9 +6,7 @@
 
 enum { TAPS = 3 };
 
-/* Maps cost about as much as products of eight channels, and tiles that stick out of small images are
- * computed for nothing. */
-enum { LEAST_CHANNELS = 8 };
+/* Tiles that stick out of small images are computed for nothing. */
 static bool
 saves_products(int64_t m, int64_t tiles, int64_t rows)
 {
@@ -17,19 +15,17 @@ saves_products(int64_t m, int64_t tiles, int64_t rows)
 	return tiles * p * p * 10 <= rows * TAPS * TAPS * 7;
 }
 
-/* The same of a node, for the loop program, whose rule (kernels/schedule/rule_winograd.c) asks this of its
- * own blocks and wants a vector of columns, and more than one tile each way. */
+/* Of a node, for the loop program, whose rule (kernels/schedule/rule_winograd.c) asks this of its own blocks,
+ * and more than one tile each way. */
 static bool
-node_suits(const struct graph *g, const struct node *n, int64_t m, int64_t lanes)
+node_suits(const struct graph *g, const struct node *n, int64_t m)
 {
-	const struct shape *weight = &graph_tensor(g, n->in[1])->shape,
-			   *y = &graph_tensor(g, n->out[0])->shape;
+	const struct shape *y = &graph_tensor(g, n->out[0])->shape;
 	int64_t tiles = y->dim[0];
 
 	for (int d = 1; d < 3; d++)
 		tiles *= (y->dim[d] + m - 1) / m;
-	return MIN_OF(y->dim[1], y->dim[2]) > m && weight->dim[2] >= LEAST_CHANNELS &&
-	    weight->dim[3] >= MAX_OF((int64_t)LEAST_CHANNELS, lanes) &&
+	return MIN_OF(y->dim[1], y->dim[2]) > m &&
 	    saves_products(m, tiles, y->dim[0] * y->dim[1] * y->dim[2]);
 }
 
@@ -37,7 +33,7 @@ static bool
 some_suits(const struct spec *s, int64_t m, int64_t lanes)
 {
 	for (uint32_t i = 0; i < s->g.n_nodes; i++)
-		if (node_winograd(&s->g, &s->g.nodes[i]) && node_suits(&s->g, &s->g.nodes[i], m, lanes))
+		if (node_fills_winograd(&s->g, &s->g.nodes[i], lanes) && node_suits(&s->g, &s->g.nodes[i], m))
 			return true;
 	return false;
 }
