@@ -154,36 +154,28 @@ losers_are_not_compiled(void **state)
 	desk_close(&d);
 }
 
-/* Where it is off, kernels of the plan get a second look, and the others do not.  In one world each kernel's
- * first schedule may turn out well: of several, some kernel's does not. */
+/* Where it is off, kernels of the plan get a second look, and the others do not. */
 static void
 second_looks(void **state)
 {
-	enum { WORLDS = 4 };
-	uint32_t n_again = 0;
+	struct desk d;
+	struct plan plan, best;
+	struct m_progress p;
+	uint32_t n_kernels, n_again;
 
 	(void)state;
-	for (world = FIRST_WORLD; world < FIRST_WORLD + WORLDS; world++) {
-		struct desk d;
-		struct plan plan, best;
-		struct m_progress p;
-		uint32_t n_kernels;
-
-		open_known_device(&d);
-		spread = 0.15;
-		p = desk_job(&d, 3600 * SECOND, false, &plan);
-		assert_int_equal(p.measured, d.n_measured - d.n_again); /* kernels, not looks */
-		n_kernels = d.n_measured - d.n_again;
-		n_again += d.n_again;
-		assert_true(d.n_again * 2 < n_kernels);
-		/* what is known by some of its schedules is not asked for again */
-		(void)desk_job(&d, 7200 * SECOND, false, &best);
-		assert_true(d.n_measured * 10 < n_kernels);
-		assert_true(best.latency_ns <= plan.latency_ns);
-		desk_close(&d);
-	}
-	world = FIRST_WORLD;
-	assert_true(n_again > 0);
+	open_known_device(&d);
+	spread = 0.15;
+	p = desk_job(&d, 3600 * SECOND, false, &plan);
+	assert_int_equal(p.measured, d.n_measured - d.n_again); /* kernels, not looks */
+	n_again = d.n_again;
+	n_kernels = d.n_measured - n_again;
+	assert_true(n_again > 0 && n_again * 2 < n_kernels);
+	/* what is known by some of its schedules is not asked for again */
+	(void)desk_job(&d, 7200 * SECOND, false, &best);
+	assert_true(d.n_measured * 10 < n_kernels);
+	assert_true(best.latency_ns <= plan.latency_ns);
+	desk_close(&d);
 }
 
 /* That the first schedules of a kernel fail says nothing of the others: they are tried. */
@@ -239,39 +231,57 @@ guesses_are_predicted(void **state)
 	desk_close(&d);
 }
 
-static bool
-has_kernel(const struct plan *plan, struct str spec)
+/* What the kernel takes by that schedule, whatever is said of it. */
+static double
+true_ns(struct desk *d, const struct plan *plan, uint32_t kernel, struct str schedule)
 {
-	for (uint32_t i = 0; i < plan->n_kernels; i++)
-		if (!plan_kernel_is_view(&plan->kernels[i]) && str_eq(plan->kernels[i].spec, spec))
-			return true;
-	return false;
+	struct spec s;
+	struct err e = {0};
+
+	if (!spec_read(&d->a, plan->kernels[kernel].spec, &s, &e))
+		fail_msg("%s", e.msg);
+	return (double)d->way(d, &s, plan_heat(plan, kernel), schedule);
 }
 
-/* What the plan's kernels take that the other plan has, too, whatever is said of them: which kernels a plan
- * has is another question than their schedules. */
+/* A whole plan's. */
 static double
-true_sum(struct desk *d, const struct plan *plan, const struct plan *other)
+true_sum(struct desk *d, const struct plan *plan)
 {
 	double sum = 0;
 
 	for (uint32_t i = 0; i < plan->n_steps; i++) {
-		const struct plan_kernel *k = &plan->kernels[plan->steps[i].kernel];
-		struct spec s;
-		struct err e = {0};
+		const uint32_t k = plan->steps[i].kernel;
 
-		if (plan_kernel_is_view(k) || !has_kernel(other, k->spec))
-			continue;
-		if (!spec_read(&d->a, k->spec, &s, &e))
-			fail_msg("%s", e.msg);
-		sum += (double)d->way(d, &s, plan_heat(plan, plan->steps[i].kernel), k->schedule);
+		if (!plan_kernel_is_view(&plan->kernels[k]))
+			sum += true_ns(d, plan, k, plan->kernels[k].schedule);
 	}
 	return sum;
 }
 
-/* Another model's kernels were measured by all of their schedules: what the kernels of the plan for nothing
- * take by that, beside those of a store that knows of no other model; is_tuned: then a tuned one is no worse.
- */
+/* Kernels of the plan that the other has by another schedule, over what they take by that one: which kernels
+ * a plan has is another question than how they are made. */
+static double
+true_ratio(struct desk *d, const struct plan *plan, const struct plan *other)
+{
+	double ours = 0, theirs = 0;
+
+	for (uint32_t k = 0; k < plan->n_kernels; k++)
+		for (uint32_t i = 0; i < other->n_kernels && !plan_kernel_is_view(&plan->kernels[k]); i++) {
+			const struct plan_kernel *o = &other->kernels[i];
+
+			if (plan_kernel_is_view(o) || !str_eq(o->spec, plan->kernels[k].spec) ||
+			    str_eq(o->schedule, plan->kernels[k].schedule))
+				continue;
+			ours += true_ns(d, plan, k, plan->kernels[k].schedule);
+			theirs += true_ns(d, plan, k, o->schedule);
+		}
+	assert_true(theirs > 0); /* else nothing was learned */
+	return ours / theirs;
+}
+
+/* Another model's kernels were measured by all of their schedules: what kernels take that the plan for
+ * nothing makes otherwise for that, beside what they took; is_tuned: then a tuned plan is no worse than one
+ * by a store that knows of no other model. */
 static double
 gain_by_siblings(bool is_tuned)
 {
@@ -281,7 +291,7 @@ gain_by_siblings(bool is_tuned)
 
 	open_known_device(&d);
 	open_known_device(&fresh);
-	spread = 0.8; /* what is predicted of schedules is as good as nothing */
+	spread = 0.3;
 	d.model = "efficientvit_b1_small";
 	(void)desk_job(&d, 3600 * SECOND, true, &plan);
 	d.end_key = (struct hash){{0}}; /* another model is another job */
@@ -290,7 +300,7 @@ gain_by_siblings(bool is_tuned)
 	(void)desk_job(&d, 0, false, &plan);
 	(void)desk_job(&fresh, 0, false, &alone);
 	assert_true(d.n_told > 0);
-	gain = true_sum(&d, &plan, &alone) / true_sum(&fresh, &alone, &plan);
+	gain = true_ratio(&d, &plan, &alone);
 	if (is_tuned) {
 		(void)desk_job(&d, 3600 * SECOND, false, &plan);
 		(void)desk_job(&fresh, 3600 * SECOND, false, &alone);
@@ -314,8 +324,8 @@ siblings_say_what_is_fast(void **state)
 	for (world = FIRST_WORLD; world < FIRST_WORLD + WORLDS; world++)
 		sum += log(gain_by_siblings(world == FIRST_WORLD));
 	world = FIRST_WORLD;
-	print_message("beside a store that knows no other model: %.3f\n", exp(sum / WORLDS));
-	assert_true(exp(sum / WORLDS) <= 0.99);
+	print_message("what is made otherwise takes, of what it took: %.3f\n", exp(sum / WORLDS));
+	assert_true(exp(sum / WORLDS) <= 0.95);
 }
 
 /* The same small Candy with an input of that size; what it is called among the desk's models. */
@@ -419,7 +429,7 @@ sum_with_lies(double lie)
 	d.model = "efficientvit_small";
 	(void)desk_job(&d, 0, false, &plan);
 	assert_true(d.n_told > 0);
-	sum = true_sum(&d, &plan, &plan);
+	sum = true_sum(&d, &plan);
 	desk_close(&d);
 	return sum;
 }

@@ -412,8 +412,8 @@ no_second(void *self)
 	return 0;
 }
 
-/* Nobody is asked while a linear program is solved: where no second is left it gets one step, not one for
- * each simplex, and what is said is true without its duals. */
+/* Nobody is asked while a linear program is solved: where no second is left it gets one step, and what is
+ * said is true without its duals. */
 static void
 seconds_bound_the_linear_program(void **state)
 {

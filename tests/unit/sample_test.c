@@ -151,6 +151,8 @@ calls_of_the_c_library_are_no_polynomials(void **state)
 	make(&a, "%0 = input f32[1000]\n%1 = sin %0\noutput %1\n", "", &s);
 	assert_true(fabs(expm1((double)s.leaf[0].x[LEAF_calls]) - 1000) < 1);
 	assert_true(s.leaf[0].x[LEAF_dear] <= 0);
+	make(&a, "%0 = input f32[1000]\n%1 = input f32[1000]\n%2 = pow %0 %1\noutput %2\n", "", &s);
+	assert_true(s.leaf[0].x[LEAF_calls] <= 0 && fabs(expm1((double)s.leaf[0].x[LEAF_dear]) - 1000) < 1);
 	arena_fini(&a);
 }
 
