@@ -7,8 +7,8 @@
  *   bench-texts time [options] MODEL.onnx...           texts of two generators in turns: ratio by class
  *
  * Options: --target=avx2 (target.c)  --effort=N schedules of a spec  --step=N --from=N of a model's specs
- * Of `time`: --old=NAME --new=NAME (generator.def) --count=N kernels of a class --turns=N
- * --rel=R --class=NAME --kernels (a line each). */
+ * Of `time`: --old=NAME --new=NAME (generator.def) --flags=WORDS more for the compiler of what is new
+ * --count=N kernels of a class --turns=N --rel=R --class=NAME --kernels (a line each). */
 #include "../harness/text_time.h"
 
 #include <stdio.h>
@@ -120,6 +120,10 @@ take_time_option(struct args *args, const char *arg, bool *known)
 		return (o->old = generator_named(v)) != NULL;
 	if (is_option(arg, "--new=", &v))
 		return (o->new = generator_named(v)) != NULL;
+	if (is_option(arg, "--flags=", &v)) {
+		o->flags = v.p;
+		return true;
+	}
 	if (is_option(arg, "--count=", &v)) {
 		ok = take_number(v, 1, 1000000, &n);
 		o->count = (uint32_t)n;
@@ -182,6 +186,7 @@ main(int argc, char **argv)
 	    .texts = {.target = target_avx2, .effort = 8, .step = 1},
 	    .time = {.old = generator_named(STR("emit")),
 		.new = generator_named(STR("emit")),
+		.flags = "",
 		.count = 8,
 		.turns = 21,
 		.rel = 1e-4}};

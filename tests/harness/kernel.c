@@ -200,12 +200,30 @@ load(struct bytes so, struct err *e)
 	return h;
 }
 
+/* The generator's, and after them those of `more`, between blanks. */
+static const char *const *
+flags_and(struct arena *a, const struct target *t, const char *more)
+{
+	const char *const *own = generate_c_flags(t);
+	char *rest = arena_dup(a, more, strlen(more) + 1), *word;
+	const char **all;
+	size_t n = 0;
+
+	while (own[n])
+		n++;
+	all = NEW_ARRAY(a, const char *, n + strlen(more) + 1);
+	memcpy(all, own, n * sizeof(*all));
+	while ((word = strtok_r(rest, " ", &rest)))
+		all[n++] = word;
+	return all;
+}
+
 static bool
-build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, struct bytes *so,
-    struct err *e)
+build(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t, const char *more,
+    struct bytes *so, struct err *e)
 {
 	struct strbuf sb;
-	struct compile_opts o = {.flags = generate_c_flags(t)};
+	struct compile_opts o = {.flags = flags_and(a, t, more)};
 
 	sb_init(&sb, a);
 	sb_add(&sb, prelude_c(a, t));
@@ -219,16 +237,23 @@ kernel_builds(struct arena *a, const struct test_kernel *k, uint32_t n, const st
 {
 	struct bytes so;
 
-	return build(a, k, n, t, &so, e);
+	return build(a, k, n, t, "", &so, e);
 }
 
 bool
 kernel_compile(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e)
 {
+	return kernel_compile_with(a, k, n, t, "", e);
+}
+
+bool
+kernel_compile_with(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t,
+    const char *more, struct err *e)
+{
 	struct bytes so;
 	void *h;
 
-	if (!build(a, k, n, t, &so, e) || !(h = load(so, e)))
+	if (!build(a, k, n, t, more, &so, e) || !(h = load(so, e)))
 		return false;
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t p = 0; p < k[i].code.desc.n_passes; p++) {

@@ -32,6 +32,9 @@ bool kernel_make_beside(struct arena *a, const struct test_kernel *first, genera
 /* Compiles them all in one file, loads it, finds the passes. */
 bool kernel_compile(
     struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t, struct err *e) MUST_CHECK;
+/* With more flags for the compiler, blanks between them, behind those of the generator. */
+bool kernel_compile_with(struct arena *a, struct test_kernel *k, uint32_t n, const struct target *t,
+    const char *more, struct err *e) MUST_CHECK;
 /* Compiles them and no more: for an instruction set that this host may not have. */
 bool kernel_builds(struct arena *a, const struct test_kernel *k, uint32_t n, const struct target *t,
     struct err *e) MUST_CHECK;

@@ -121,7 +121,7 @@ make_texts(struct arena *a, const struct text_row *r, const struct text_time_opt
 	for (int i = 0; i < TEXTS; i++) {
 		const double before = children_s();
 
-		if (!kernel_compile(a, &k[i], 1, o->target, e))
+		if (!kernel_compile_with(a, &k[i], 1, o->target, i == NEW ? o->flags : "", e))
 			return false;
 		compile_s[i] = MAX_OF(children_s() - before, 1e-6);
 	}

@@ -9,6 +9,7 @@
 struct text_time_opts {
 	const struct generator *old, *new;
 	const struct target *target; /* the host's, or less */
+	const char *flags;           /* more of them for what is new */
 	uint32_t count;              /* kernels of each class, evenly out of all */
 	int turns;
 	double rel;    /* the largest difference of results, of the largest magnitude, that is none */
