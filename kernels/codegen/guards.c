@@ -38,6 +38,17 @@ resolve(struct known *k, ex_id e)
 				  : ex_map(k->x, n.prim, n.type, n.n_arg, arg);
 }
 
+static bool
+asks(const struct tx *x, ex_id e)
+{
+	const struct ex *n = ex_get(x, e);
+	bool found = n->kind == EX_GUARD;
+
+	for (uint32_t i = 0; i < n->n_arg && !found; i++)
+		found = asks(x, n->arg[i]);
+	return found;
+}
+
 enum { MOST_NODES = 4000 }; /* of a tree: larger ones keep their guards */
 
 static bool
@@ -46,7 +57,8 @@ simplify(void *self, struct tir *out, const struct tir *p, st_id i)
 	struct st s = p->st[i];
 	struct known *k = self;
 
-	if ((s.op != ST_store && s.op != ST_let) || ex_get(p->tx, s.value)->size > MOST_NODES)
+	if ((s.op != ST_store && s.op != ST_let) || ex_get(p->tx, s.value)->size > MOST_NODES ||
+	    !asks(p->tx, s.value))
 		return false;
 	k->x = p->tx;
 	tir_facts_at(p, i, &k->f);

@@ -54,11 +54,9 @@ row_of_products(const struct tir *p, st_id i)
 static ixv_id
 by_axis(const struct tir *p, axis_id own, axis_id other, ixv_id at)
 {
-	ix_id *to = NEW_ARRAY(p->arena, ix_id, own + 1);
-	const struct tx_subst sub = {.to = to, .n = own + 1};
+	const ix_id to = ix_axis(p->tx, other);
+	const struct tx_subst sub = {.to = &to, .first = own, .n = 1};
 
-	memset(to, 0xff, own * sizeof(*to));
-	to[own] = ix_axis(p->tx, other);
 	return ixv_subst(p->tx, &sub, at);
 }
 

@@ -240,15 +240,11 @@ add_move(const struct tir *p, const struct kept *k, struct tir *out, st_id loop,
 {
 	struct tx *x = p->tx;
 	const enum dtype t = p->buf[k->r.buf].type;
-	ix_id *to = NEW_ARRAY(p->arena, ix_id, k->r.lane + 1);
-	struct tx_subst sub = {.to = to, .n = k->r.lane + 1};
-
-	for (axis_id a = 0; a < k->r.lane; a++)
-		to[a] = IX_NONE;
-	to[k->r.lane] = ix_axis(x,
+	const ix_id to = ix_axis(x,
 	    tir_for(out, arena_printf(p->arena, "%s'%s%u", p->st[loop].name, back ? "out" : "in", k->reg),
 		ix_const(x, 0), ix_const(x, k->r.count), BIND_vector));
-	ixv_id lane = ixv_make(x, 1, &to[k->r.lane]), at = ixv_subst(x, &sub, k->r.at);
+	const struct tx_subst sub = {.to = &to, .first = k->r.lane, .n = 1};
+	const ixv_id lane = ixv_make(x, 1, &to), at = ixv_subst(x, &sub, k->r.at);
 
 	tir_add(out,
 	    (struct st){.op = ST_store,

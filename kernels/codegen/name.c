@@ -13,6 +13,31 @@ struct naming {
 	ex_id *new;     /* of each: what stands for it; EX_NONE: not asked yet */
 };
 
+enum { FEW = 32 };
+
+struct maps {
+	ex_id met[FEW];
+	uint32_t n;
+};
+
+/* Is a map met twice?  Of so few that there is no need to count them. */
+static bool
+has_twice(const struct tx *x, ex_id e, struct maps *m)
+{
+	const struct ex *n = ex_get(x, e);
+
+	if (n->kind == EX_MAP) {
+		for (uint32_t k = 0; k < m->n; k++)
+			if (m->met[k] == e)
+				return true;
+		m->met[m->n++] = e;
+	}
+	for (uint32_t k = 0; n->kind != EX_GUARD && k < n->n_arg; k++)
+		if (has_twice(x, n->arg[k], m))
+			return true;
+	return false;
+}
+
 static void
 count(struct naming *g, ex_id e)
 {
@@ -52,9 +77,10 @@ static bool
 name(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	struct naming *g = self;
+	struct maps few = {.n = 0};
 	struct st s = p->st[i];
 
-	if (s.op != ST_store)
+	if (s.op != ST_store || (ex_get(p->tx, s.value)->size <= FEW && !has_twice(p->tx, s.value, &few)))
 		return false;
 	*g = (struct naming){.p = p, .out = out, .n = s.value + 1};
 	g->times = heap_alloc(g->n);

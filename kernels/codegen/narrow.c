@@ -323,11 +323,28 @@ is_proved(const struct tir *p)
 	return tir_proved(p, &why) && tir_proved(&flat, &why);
 }
 
+struct narrowing {
+	tir_fn *rule;
+	bool changed;
+};
+
+static bool
+by_rule(void *self, struct tir *out, const struct tir *p, st_id i)
+{
+	struct narrowing *n = self;
+	const bool did = n->rule(NULL, out, p, i);
+
+	n->changed |= did;
+	return did;
+}
+
 static void
 narrow_by_rule(const struct tir *p, struct tir *out, tir_fn *rule)
 {
-	tir_rewrite(out, p, rule, NULL);
-	if (!is_proved(out))
+	struct narrowing n = {.rule = rule};
+
+	tir_rewrite(out, p, by_rule, &n);
+	if (n.changed && !is_proved(out))
 		tir_rewrite(out, p, NULL, NULL);
 }
 

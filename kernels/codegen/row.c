@@ -60,12 +60,9 @@ row_is_inside(const struct tir *p, st_id loop, buf_id buf, ixv_id at)
 static ixv_id
 over_lane(const struct tir *p, const struct row *r, axis_id a, ixv_id at)
 {
-	ix_id *to = NEW_ARRAY(p->arena, ix_id, a + 1);
-	struct tx_subst sub = {.to = to, .n = a + 1};
+	const ix_id to = ix_axis(p->tx, r->lane);
+	const struct tx_subst sub = {.to = &to, .first = a, .n = 1};
 
-	for (axis_id k = 0; k < a; k++)
-		to[k] = IX_NONE;
-	to[a] = ix_axis(p->tx, r->lane);
 	return ixv_subst(p->tx, &sub, at);
 }
 

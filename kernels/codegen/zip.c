@@ -208,11 +208,8 @@ find_parts(struct zip *z)
 static void
 add_store(const struct zip *z, struct tir *out, uint32_t part)
 {
-	ix_id *to = NEW_ARRAY(z->p->arena, ix_id, z->axis + 1);
-	const struct tx_subst sub = {.to = to, .n = z->axis + 1};
+	const struct tx_subst sub = {.to = &z->index[part], .first = z->axis, .n = 1};
 
-	memset(to, 0xff, z->axis * sizeof(*to));
-	to[z->axis] = z->index[part];
 	tir_copy(out, z->p, z->made + 1, &sub);
 }
 

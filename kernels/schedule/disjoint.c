@@ -15,13 +15,10 @@ next_is_above(const struct disjoint *t, ix_id lo, ix_id hi)
 {
 	struct tx *x = t->p->tx;
 	const struct st *l = &t->p->st[t->loop];
-	ix_id next, *to = NEW_ARRAY(t->p->arena, ix_id, l->axis + 1);
-	struct tx_subst sub = {.to = to, .n = l->axis + 1};
+	const ix_id to = ix_addc(x, ix_axis(x, l->axis), 1);
+	const struct tx_subst sub = {.to = &to, .first = l->axis, .n = 1};
+	const ix_id next = ix_subst(x, &sub, lo);
 
-	for (axis_id a = 0; a < l->axis; a++)
-		to[a] = IX_NONE;
-	to[l->axis] = ix_addc(x, ix_axis(x, l->axis), 1);
-	next = ix_subst(x, &sub, lo);
 	return ix_get(x, ix_add(x, next, ix_mulc(x, hi, -1)))->lo > 0;
 }
 

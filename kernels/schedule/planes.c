@@ -129,18 +129,17 @@ slides(struct planes *w, const struct window *d)
 	struct tx *x = w->p->tx;
 	const axis_id u =
 	    tx_axis(x, AXIS_PAR, 0, extent_in_window(w, d, extent_of(w->p, d->row)) - 1, IX_NONE);
-	ix_id *back = NEW_ARRAY(w->p->arena, ix_id, u + 1);
 	ex_id over;
+	ix_id back;
 
 	if (d->by == 0 || (d->by != 1 && d->dilation != 1))
 		return false;
 	put_window(w, d, ix_axis(x, u));
 	over = ex_subst(x, &(struct tx_subst){.to = w->to, .n = w->n_to}, w->factor);
 	w->to[d->row] = w->to[d->tap] = IX_NONE;
-	memset(back, 0xff, (u + 1) * sizeof(*back));
-	back[u] = place_in_window(w, d, ix_axis(x, d->row), ix_axis(x, d->tap));
+	back = place_in_window(w, d, ix_axis(x, d->row), ix_axis(x, d->tap));
 	return ex_has(x, over, u) &&
-	    ex_subst(x, &(struct tx_subst){.to = back, .n = u + 1}, over) == w->factor;
+	    ex_subst(x, &(struct tx_subst){.to = &back, .first = u, .n = 1}, over) == w->factor;
 }
 
 static bool
@@ -299,21 +298,17 @@ columns_of_one(const struct planes *w, axis_id a)
 	struct divisor l = {.x = w->p->tx, .a = a};
 	struct tx *x = w->p->tx;
 	axis_id g;
-	ix_id *to, *back;
+	ix_id to, back;
 
 	ex_indices(x, w->factor, note_divisor, &l);
 	if (l.c == 0)
 		return 1;
 	g = tx_axis(x, AXIS_PAR, 0, (extent_of(w->p, a) - 1) / l.c, IX_NONE);
-	to = NEW_ARRAY(w->p->arena, ix_id, g + 1);
-	back = NEW_ARRAY(w->p->arena, ix_id, g + 1);
-	memset(to, 0xff, (g + 1) * sizeof(*to));
-	memset(back, 0xff, (g + 1) * sizeof(*back));
-	to[a] = ix_mulc(x, ix_axis(x, g), l.c);
-	back[g] = ix_div(x, ix_axis(x, a), l.c);
-	const ex_id over = ex_subst(x, &(struct tx_subst){.to = to, .n = g + 1}, w->factor);
+	to = ix_mulc(x, ix_axis(x, g), l.c);
+	back = ix_div(x, ix_axis(x, a), l.c);
+	const ex_id over = ex_subst(x, &(struct tx_subst){.to = &to, .first = a, .n = 1}, w->factor);
 
-	return ex_subst(x, &(struct tx_subst){.to = back, .n = g + 1}, over) == w->factor ? l.c : 1;
+	return ex_subst(x, &(struct tx_subst){.to = &back, .first = g, .n = 1}, over) == w->factor ? l.c : 1;
 }
 
 /* Of each iterator of the factor, once. */

@@ -76,13 +76,17 @@ is_across(const struct across *t, uint32_t v)
 static void
 look_at(struct proposing *q, blk_id blk)
 {
-	struct across *t = NEW(q->p.arena, struct across);
 	const struct tir_block *b = &q->p.blk[blk];
+	struct across *t;
 	struct strbuf names;
 	uint32_t v;
 
-	*t = (struct across){.q = q, .blk = blk};
-	if (b->comb == COMB_NONE || b->n_out != 1 || !find_nest_of(&q->p, blk, &t->nest) ||
+	if (b->comb == COMB_NONE || b->n_out != 1)
+		return;
+	t = NEW(q->p.arena, struct across);
+	t->q = q;
+	t->blk = blk;
+	if (!find_nest_of(&q->p, blk, &t->nest) ||
 	    window_size(&q->p, only_instance(&q->p, blk)) <= MOST_WINDOW)
 		return;
 	blk_reads(&q->p, b, list_read, t);

@@ -277,14 +277,18 @@ turn_block(struct turn *t)
 void
 turn_map(struct proposing *q, blk_id blk)
 {
-	struct turn *t = NEW(q->p.arena, struct turn);
 	const struct tir before = q->p;
 	const size_t n = q->trace->n;
 	const struct tir_block *b = &q->p.blk[blk];
+	struct turn *t;
 
-	*t = (struct turn){.q = q, .blk = blk, .fits = true};
-	if (b->comb != COMB_NONE || b->n_out != 1 || ex_get(q->p.tx, b->value[0])->size > MOST_SIZE ||
-	    !find_nest_of(&q->p, blk, &t->nest) || !t->nest.is_whole)
+	if (b->comb != COMB_NONE || b->n_out != 1 || ex_get(q->p.tx, b->value[0])->size > MOST_SIZE)
+		return;
+	t = NEW(q->p.arena, struct turn);
+	t->q = q;
+	t->blk = blk;
+	t->fits = true;
+	if (!find_nest_of(&q->p, blk, &t->nest) || !t->nest.is_whole)
 		return;
 	ex_reads(q->p.tx, b->value[0], note_read, t);
 	if (!t->fits)

@@ -100,17 +100,15 @@ is_sum_of(const struct rewrite *w, axis_id row, axis_id tap)
 {
 	struct tx *x = w->p->tx;
 	const axis_id u = tx_axis(x, AXIS_PAR, 0, extent_of(w->p, row) + TAPS - 2, IX_NONE);
-	ix_id *back = NEW_ARRAY(w->p->arena, ix_id, u + 1);
+	const ix_id back = ix_add(x, ix_axis(x, row), ix_axis(x, tap));
 	ex_id over;
 
 	w->to[row] = ix_axis(x, u);
 	w->to[tap] = ix_const(x, 0);
 	over = replaced(w, w->factor);
 	w->to[row] = w->to[tap] = IX_NONE;
-	memset(back, 0xff, (u + 1) * sizeof(*back));
-	back[u] = ix_add(x, ix_axis(x, row), ix_axis(x, tap));
 	return ex_has(x, over, u) &&
-	    ex_subst(x, &(struct tx_subst){.to = back, .n = u + 1}, over) == w->factor;
+	    ex_subst(x, &(struct tx_subst){.to = &back, .first = u, .n = 1}, over) == w->factor;
 }
 
 /* The dimension of the weight that the tap counts through, and nothing else does; -1: none. */

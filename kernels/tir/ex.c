@@ -311,7 +311,10 @@ replace_ix_new(struct replace *r, ix_id i)
 
 	switch (n.kind) {
 	case IX_AXIS:
-		return n.a < r->s->n && r->s->to[n.a] != IX_NONE ? r->s->to[n.a] : i;
+		/* (what is before the first is no number that small) */
+		if (n.a - r->s->first < r->s->n && r->s->to[n.a - r->s->first] != IX_NONE)
+			return r->s->to[n.a - r->s->first];
+		return i;
 	case IX_LIN: {
 		struct ix_term t[IX_MAX_TERMS];
 		for (uint32_t k = 0; k < n.n_terms; k++)
@@ -403,7 +406,7 @@ replace_begin(struct replace *r, struct tx *x, const struct tx_subst *s)
 	r->n_ix = x->n_ix;
 	r->axes = 0;
 	for (axis_id a = 0; a < s->n; a++)
-		r->axes |= s->to[a] != IX_NONE ? axis_bit(a) : 0;
+		r->axes |= s->to[a] != IX_NONE ? axis_bit(s->first + a) : 0;
 	r->bufs = !s->read && !s->load ? 0 : s->bufs ? s->bufs : UINT64_MAX;
 	met_begin(&r->ex);
 	met_begin(&r->ix);

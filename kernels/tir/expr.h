@@ -171,10 +171,11 @@ ex_id ex_guard(struct tx *x, ix_id i, int64_t lo, int64_t hi, ex_id yes, ex_id n
 ex_id ex_index(struct tx *x, ix_id i);
 bool ex_has(const struct tx *x, ex_id e, axis_id a);
 
-/* Replacement, memoised, simplifying again: each axis a with to[a] != IX_NONE (and a < n) by
- * to[a]; each READ by load(self, ...) where that is given, else by read(self, ...), for flat reads. */
+/* Replacement, memoised, simplifying again: each axis from `first` on, n of them, by what `to` has for it;
+ * each READ by load(self, ...) where that is given, else by read(self, ...), for flat reads. */
 struct tx_subst {
-	const ix_id *to;
+	const ix_id *to; /* of axis first + k: to[k]; IX_NONE: itself */
+	axis_id first;
 	uint32_t n;
 	ex_id (*read)(void *self, struct tx *x, const struct ex *read, ix_id at);
 	ex_id (*load)(void *self, struct tx *x, const struct ex *read, ixv_id at);
