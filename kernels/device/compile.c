@@ -53,7 +53,7 @@ in_path(const char *name, char out[OS_PATH_MAX])
 static bool
 find_compiler(char out[OS_PATH_MAX], struct err *e)
 {
-	static const char *const known[] = {"gcc", "cc", "clang"};
+	static const char *const known[] = {"gcc", "cc"};
 	const char *named = getenv("KORCH_CC");
 
 	if (named && *named)
@@ -63,7 +63,7 @@ find_compiler(char out[OS_PATH_MAX], struct err *e)
 	for (size_t i = 0; i < COUNT_OF(known); i++)
 		if (in_path(known[i], out))
 			return true;
-	return err_set(e, ERR_HOST, "no C compiler found (gcc, cc, clang); install gcc or set KORCH_CC");
+	return err_set(e, ERR_HOST, "no C compiler found (gcc, cc); install gcc or set KORCH_CC");
 }
 
 /* A compiler that stands elsewhere than the system's brings its own parts: what lies beside its folder under
