@@ -74,8 +74,6 @@ n_operands(const struct tir *p)
 	return n;
 }
 
-enum { LANES = 8 }; /* of AVX2 */
-
 static void
 print_pass(struct opt_call *c, const struct codegen_kernel *k, uint32_t i)
 {
@@ -90,13 +88,14 @@ opt_codegen(struct opt_call *c, struct err *e)
 {
 	struct look l = {.c = c, .prints = opt_arg(c, "--passes", NULL) != NULL};
 	const struct codegen_watch w = {look, &l};
+	const struct codegen_form avx2 = {.lanes = 8};
 	struct codegen_kernel k;
 	struct tir flat, p;
 
 	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
 	    !codegen_run(&flat, &w, &p, e) ||
 	    !(is_cuda(c) ? codegen_cuda(c->a, &p, n_operands(&p), "k", &k, e)
-			 : codegen_c(c->a, &p, n_operands(&p), "k", LANES, &k, e)))
+			 : codegen_c(c->a, &p, n_operands(&p), "k", &avx2, &k, e)))
 		return false;
 	if (l.prints)
 		sb_addf(c->out, "== %s", is_cuda(c) ? "CUDA" : "C");

@@ -50,9 +50,14 @@ struct codegen_kernel {
 	struct pack *packs; /* of the operands that are not read as they come */
 	uint32_t n_packs;
 };
-/* n_operands: of the spec; its results stand behind them in `buf`.  lanes: floats in a register. */
-bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol, uint32_t lanes,
-    struct codegen_kernel *out, struct err *e) MUST_CHECK;
+/* How a program's text is. */
+struct codegen_form {
+	uint32_t lanes; /* floats in a register; 0: loops in place of vectors */
+	bool indices;   /* each is written out, where addresses that a body shares have a name else */
+};
+/* n_operands: of the spec; its results stand behind them in `buf`. */
+bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+    const struct codegen_form *form, struct codegen_kernel *out, struct err *e) MUST_CHECK;
 /* The same as CUDA C; a pass's range is that of its blocks. */
 bool codegen_cuda(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     struct codegen_kernel *out, struct err *e) MUST_CHECK;

@@ -84,9 +84,30 @@ struct wide {
 	uint32_t *buf;
 	bool *var; /* of each let's number: it names a vector */
 };
+/* Is it a loop over an array of variables? */
+bool is_written_out(const struct tir *p, st_id loop);
 /* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
+
+/* bases.c: addresses that statements of one body share but for a constant.  Of the program that is printed.
+ */
+struct base {
+	buf_id buf;
+	ix_id at;        /* the index, less what is constant in it */
+	int64_t first;   /* that of the first access */
+	st_id by;        /* the statement that it stands in */
+	uint32_t uses;   /* accesses, as text */
+	uint32_t number; /* of its variable, once it has one */
+};
+struct bases {
+	struct base *at;
+	uint32_t n, cap;
+};
+/* Of statements first .. end - 1, siblings; their bodies have bases of their own. */
+void find_bases(const struct tir *p, const struct wide *w, st_id first, st_id end, struct bases *out);
+/* The index less a constant, and that. */
+ix_id base_of_index(struct tx *x, ix_id i, int64_t *c);
 
 /* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
 bool is_fold(enum prim p, bool team, uint32_t *out);
@@ -145,10 +166,14 @@ struct printing {
 	uint32_t *number;  /* by which it is named */
 	uint32_t n_axes;   /* of this pass, so far */
 	struct sharing sharing;
+	const struct codegen_form *form;
 	struct wide wide;
-	axis_id lane;    /* of the loop that is printed as vectors; AXIS_NONE */
-	int64_t lane_at; /* its first value in this vector */
-	uint32_t vec;    /* lanes of the vector */
+	struct bases bases;  /* that have a variable where the text is */
+	uint32_t n_bases;    /* variables of this pass, so far */
+	const bool *written; /* of each buffer: by this pass */
+	axis_id lane;        /* of the loop that is printed as vectors; AXIS_NONE */
+	int64_t lane_at;     /* its first value in this vector */
+	uint32_t vec;        /* lanes of the vector */
 	struct strbuf sb;
 	int depth;
 	const struct threads *threads; /* of the pass, on a GPU */
@@ -159,6 +184,9 @@ const char *print_axis(struct printing *g, axis_id axis);
 const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
 const char *print_element(struct printing *g, buf_id b, ixv_id at); /* as it lies there */
+const char *print_place(struct printing *g, buf_id b, ix_id i);     /* ... of an array in memory */
+/* NULL: it has no variable. */
+const struct base *named_base(const struct printing *g, buf_id b, ix_id at);
 const char *print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi);
 const char *print_stored_type(enum dtype t);   /* of an element in memory */
 const char *print_computed_type(enum dtype t); /* of a value */
@@ -202,7 +230,8 @@ void print_arrays(struct program *q, const struct use *u, bool call);
 /* What calls the body of pass n, from its name on; range: the body's lo and hi. */
 void print_entry(struct program *q, const struct use *u, uint32_t n, const char *range);
 bool print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
-    const struct dialect *d, uint32_t lanes, struct codegen_kernel *out, struct err *e) MUST_CHECK;
+    const struct dialect *d, const struct codegen_form *form, struct codegen_kernel *out,
+    struct err *e) MUST_CHECK;
 
 /* threads.c: a GPU's loops.  Of a pass: as many warps (1: none are told apart) of so many lanes. */
 struct threads {

@@ -29,6 +29,7 @@ print_pass(struct program *q, st_id first, st_id end, uint32_t n, struct err *e)
 	    (!ix_is_const(g->p->tx, s->from, &from) || !ix_is_const(g->p->tx, s->to, &to)))
 		return err_set(e, ERR_INFEASIBLE, "range: a pass's loop has no constant bounds");
 	q->k->range[n] = to - from;
+	g->written = u.written;
 	print_head(q, &u, n);
 	if (is_range(g->p, first)) {
 		print_loop(g, first, arena_printf(g->a, from ? "lo + %lld" : "lo", (long long)from),
@@ -51,6 +52,7 @@ static const struct dialect dialect_c = {
     .of_constant = "L",
     .restrict_ = "restrict ",
     .independent = "K_INDEPENDENT",
+    .written_out = "K_WRITTEN_OUT",
     .global = "",
     .least = "k_least",
     .most = "k_most",
@@ -60,8 +62,8 @@ static const struct dialect dialect_c = {
 };
 
 bool
-codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol, uint32_t lanes,
-    struct codegen_kernel *out, struct err *e)
+codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
+    const struct codegen_form *form, struct codegen_kernel *out, struct err *e)
 {
-	return print_program(a, p, n_operands, symbol, &dialect_c, lanes, out, e);
+	return print_program(a, p, n_operands, symbol, &dialect_c, form, out, e);
 }

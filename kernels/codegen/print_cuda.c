@@ -210,6 +210,9 @@ bool
 codegen_cuda(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
     struct codegen_kernel *out, struct err *e)
 {
+	const struct codegen_form form = {.indices = true};
+
 	return is_dealt_out(p, e) &&
-	    print_program(a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, 0, out, e);
+	    print_program(
+		a, p, n_operands, symbol, is_small(p) ? &dialect_cuda : &dialect_wide, &form, out, e);
 }

@@ -281,6 +281,26 @@ map_text(struct printing *g, const struct ex *n)
 	return v;
 }
 
+const struct base *
+named_base(const struct printing *g, buf_id b, ix_id at)
+{
+	for (uint32_t k = 0; k < g->bases.n; k++)
+		if (g->bases.at[k].buf == b && g->bases.at[k].at == at)
+			return &g->bases.at[k];
+	return NULL;
+}
+
+const char *
+print_place(struct printing *g, buf_id b, ix_id i)
+{
+	int64_t c;
+	const struct base *base = named_base(g, b, base_of_index(g->p->tx, i, &c));
+
+	if (base)
+		return arena_printf(g->a, "p%u[%lld]", base->number, (long long)(c - base->first));
+	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, i));
+}
+
 const char *
 print_element(struct printing *g, buf_id b, ixv_id at)
 {
@@ -296,7 +316,7 @@ print_element(struct printing *g, buf_id b, ixv_id at)
 		return array;
 	if (f->scope == SCOPE_spread) /* a thread's are so many elements apart as there are threads */
 		i = ix_div(g->p->tx, i, g->threads->warps * g->threads->lanes);
-	return arena_printf(g->a, "%s[%s]", array, print_ix(g, i));
+	return print_place(g, b, i);
 }
 
 static const char *

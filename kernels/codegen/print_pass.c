@@ -179,9 +179,9 @@ print_entry(struct program *q, const struct use *u, uint32_t n, const char *rang
 
 bool
 print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,
-    const struct dialect *d, uint32_t lanes, struct codegen_kernel *out, struct err *e)
+    const struct dialect *d, const struct codegen_form *form, struct codegen_kernel *out, struct err *e)
 {
-	struct program q = {.g = {.a = a, .p = p, .symbol = symbol, .d = d, .lane = AXIS_NONE},
+	struct program q = {.g = {.a = a, .p = p, .symbol = symbol, .d = d, .form = form, .lane = AXIS_NONE},
 	    .k = out,
 	    .n_operands = n_operands};
 
@@ -194,7 +194,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 	if (!has_calls(p, d, e))
 		return false;
 	find_overlaps(a, p, &q.g.sharing);
-	find_wide(a, p, &q.g.sharing, lanes, &q.g.wide);
+	find_wide(a, p, &q.g.sharing, form->lanes, &q.g.wide);
 	out->overlaps = q.g.sharing.pair;
 	out->n_overlaps = q.g.sharing.n;
 	add_up(&q);
@@ -203,7 +203,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 			print_table(&q.g, b);
 	for (st_id i = 0, end; i < p->n_st; i = end) {
 		end = end_of_pass(p, i);
-		q.g.n_axes = 0;
+		q.g.n_axes = q.g.n_bases = 0;
 		if (out->n_passes == CODEGEN_MOST_PASSES)
 			return err_set(
 			    e, ERR_INFEASIBLE, "passes: a kernel has at most %d", CODEGEN_MOST_PASSES);

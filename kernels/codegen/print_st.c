@@ -131,6 +131,8 @@ print_loop(struct printing *g, st_id i, const char *from, const char *to)
 		print_line(g, "%s", g->d->independent);
 	if (g->d->unroll && s->bind == BIND_unroll)
 		print_line(g, "%s", g->d->unroll);
+	if (g->d->written_out && is_written_out(g->p, i))
+		print_line(g, "%s", g->d->written_out);
 	print_line(g, "for (%s %s = %s; %s < %s; %s++) {", g->d->index, v, from, v, to, v);
 	g->depth++;
 	print_body(g, i + 1, s->end);
@@ -231,10 +233,37 @@ is_declared(const struct tir *p, st_id first, st_id i)
 	return false;
 }
 
+/* Those that statement i is the first to touch, until the body ends. */
+static void
+print_bases(struct printing *g, const struct bases *l, st_id i)
+{
+	for (uint32_t k = 0; k < l->n; k++) {
+		struct base b = l->at[k];
+
+		if (b.by != i || named_base(g, b.buf, b.at))
+			continue;
+		b.number = g->n_bases++;
+		print_line(g, "%s%s *const p%u = &%s[%s];", g->written[b.buf] ? "" : "const ",
+		    print_stored_type(g->p->buf[b.buf].type), b.number, print_buf(g, b.buf),
+		    print_ix(g, ix_addc(g->p->tx, b.at, b.first)));
+		GROW(g->a, g->bases.at, g->bases.n, g->bases.cap);
+		g->bases.at[g->bases.n++] = b;
+	}
+}
+
 void
 print_body(struct printing *g, st_id first, st_id end)
 {
-	for (st_id i = first; i < end; i = g->p->st[i].end)
-		if (!is_declared(g->p, first, i))
-			print_statement(g, i);
+	const uint32_t outer = g->bases.n;
+	struct bases own = {.n = 0};
+
+	if (!g->form->indices)
+		find_bases(g->p, &g->wide, first, end, &own);
+	for (st_id i = first; i < end; i = g->p->st[i].end) {
+		if (is_declared(g->p, first, i))
+			continue;
+		print_bases(g, &own, i);
+		print_statement(g, i);
+	}
+	g->bases.n = outer;
 }

@@ -11,16 +11,13 @@ wide_text(enum prim prim)
 const char *
 print_lanes(struct printing *g, buf_id b, ix_id i)
 {
-	const axis_id a = g->lane;
-	ix_id *to = NEW_ARRAY(g->a, ix_id, a + 1);
+	const ix_id to = ix_const(g->p->tx, g->lane_at);
+	const struct tx_subst sub = {.to = &to, .first = g->lane, .n = 1};
 	int64_t which;
 
-	for (axis_id k = 0; k < a; k++)
-		to[k] = IX_NONE;
-	to[a] = ix_const(g->p->tx, g->lane_at);
-	i = ix_subst(g->p->tx, &(struct tx_subst){.to = to, .n = a + 1}, i);
+	i = ix_subst(g->p->tx, &sub, i);
 	if (!g->wide.buf[b])
-		return arena_printf(g->a, "K_ROW%u(%s[%s])", g->vec, print_buf(g, b), print_ix(g, i));
+		return arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));
 	i = ix_div(g->p->tx, i, g->vec);
 	if (ix_is_const(g->p->tx, i, &which))
 		return arena_printf(g->a, "%s[%lld]", print_buf(g, b), (long long)which);

@@ -169,6 +169,34 @@ agree(struct asking *q, const struct touch *t)
 	return *loop + *buf == before;
 }
 
+/* A variable is no array: where an index of one hangs on a loop, each iteration is text, or all of it lies in
+ * memory.  Of moves alone: sums and maps of so many are better off there. */
+bool
+is_written_out(const struct tir *p, st_id loop)
+{
+	const axis_id axis = p->st[loop].axis;
+	struct accesses l = {.n = 0};
+	bool of_variables = false;
+	int64_t from, to;
+
+	if (is_range(p, loop) || !ix_is_const(p->tx, p->st[loop].from, &from) ||
+	    !ix_is_const(p->tx, p->st[loop].to, &to) || to - from > MOST_FLOATS)
+		return false;
+	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
+		const struct st *s = &p->st[i];
+
+		if (s->op == ST_for)
+			continue;
+		if (s->op != ST_store || ex_get(p->tx, s->value)->kind != EX_READ)
+			return false;
+		list_accesses(p, i, &l);
+		for (uint32_t k = 0; k < l.n; k++)
+			of_variables |=
+			    p->buf[l.at[k].buf].scope == SCOPE_reg && ixv_has(p->tx, l.at[k].place, axis);
+	}
+	return of_variables;
+}
+
 void
 find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out)
 {

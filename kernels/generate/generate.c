@@ -90,13 +90,14 @@ static bool
 make_kernel(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
     const struct target *t, const char *symbol, struct kernel_code *out, struct err *e)
 {
+	const struct codegen_form form = {.lanes = (uint32_t)t->simd_bytes / 4};
 	struct codegen_kernel *k = NEW(a, struct codegen_kernel);
 	struct tir p;
 
 	*out = (struct kernel_code){.head_bytes = 0};
 	if (!generate_loop_program(a, s, trace, chosen, t, &p, e) ||
 	    !(t->is_cuda ? codegen_cuda(a, &p, s->g.n_inputs, symbol, k, e)
-			 : codegen_c(a, &p, s->g.n_inputs, symbol, (uint32_t)t->simd_bytes / 4, k, e)))
+			 : codegen_c(a, &p, s->g.n_inputs, symbol, &form, k, e)))
 		return false;
 	out->text = k->text;
 	describe(k, t, out);

@@ -87,13 +87,19 @@ prelude_cuda(struct arena *a, bool for_host)
  * Short rows of sums must not be zeroed by a call of memset: no loop-distribute-patterns.
  * Not -O3: it unrolls the loop of two channels inside `inside ? x[i] : 0` first, and gcc 12 then
  * vectorises the outer loop with the condition of the wrong iterations (prop/linear_test, seed 1).
- * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time.
- * No code-hoisting, tree-bit-ccp: a fifth of what is left, for nothing that a kernel's time shows. */
+ * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time.  What is to
+ * be written out says so (K_WRITTEN_OUT), so that little else need be.
+ * No code-hoisting, tree-bit-ccp and what follows these below: a quarter of what is left, for nothing that a
+ * kernel's time shows.  Never among them: gcse and slp-vectorize, without which layouts take up to 1.6 times
+ * their time; tree-dominator-opts, on which one loop hangs; one region of registers for all of a function
+ * (ira-region=one: convolutions by AVX-512 take 1.04). */
 #define BOTH                                                                                                 \
 	"-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",                              \
-	    "--param=max-completely-peeled-insns=120", "-fno-math-errno", "-fno-trapping-math",              \
+	    "--param=max-completely-peeled-insns=40", "-fno-math-errno", "-fno-trapping-math",               \
 	    "-fno-tree-pre", "-fno-code-hoisting", "-fno-tree-bit-ccp",                                      \
-	    "-fno-tree-loop-distribute-patterns", "-fwrapv"
+	    "-fno-tree-loop-distribute-patterns", "-fno-tree-vrp", "-fno-rerun-cse-after-loop",              \
+	    "-fno-cse-follow-jumps", "-fno-schedule-insns2", "-fno-store-merging", "-fno-tree-tail-merge",   \
+	    "-fno-crossjumping", "-fno-optimize-strlen", "-fwrapv"
 /* gcc 12 makes (double)(float)d of two neighbours a vector without the rounding: no slp-vectorize
  * (prop/emit_strict_test). */
 #define STRICT BOTH, "-ffp-contract=off", "-fno-tree-slp-vectorize"
@@ -102,7 +108,7 @@ prelude_cuda(struct arena *a, bool for_host)
 const char *const *
 generate_c_flags(const struct target *t)
 {
-	static const char *const flags[ISA_COUNT][2][24] = {
+	static const char *const flags[ISA_COUNT][2][40] = {
 #define ISA(name, bytes, regs, needs, ...) {{FAST, __VA_ARGS__, NULL}, {STRICT, __VA_ARGS__, NULL}},
 #include "../base/isa.def"
 #undef ISA

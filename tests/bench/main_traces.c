@@ -43,6 +43,7 @@ make(struct arena *a, const struct spec *s, const struct args *args, double *at,
     struct codegen_kernel *k, struct err *e)
 {
 	const struct schedule_target target = space_schedule_target(&args->target);
+	const struct codegen_form form = {.lanes = (uint32_t)args->target.simd_bytes / 4};
 	struct tir nest, scheduled, flat, p;
 
 	at[0] = now_ms();
@@ -55,9 +56,8 @@ make(struct arena *a, const struct spec *s, const struct args *args, double *at,
 
 	at[3] = now_ms();
 	ok = ok &&
-	    (args->target.is_cuda
-		    ? codegen_cuda(a, &p, s->g.n_inputs, "k", k, e)
-		    : codegen_c(a, &p, s->g.n_inputs, "k", (uint32_t)args->target.simd_bytes / 4, k, e));
+	    (args->target.is_cuda ? codegen_cuda(a, &p, s->g.n_inputs, "k", k, e)
+				  : codegen_c(a, &p, s->g.n_inputs, "k", &form, k, e));
 	at[4] = now_ms();
 	return ok;
 }

@@ -84,6 +84,7 @@ static void
 codegen_of(struct arena *a, const char *text, struct codegen_kernel *k)
 {
 	const struct schedule_target target = {.lanes = 8, .n_vregs = 16, .l1_bytes = 32768};
+	const struct codegen_form form = {.lanes = 8};
 	struct tir flat, p;
 	struct err e = {0};
 
@@ -104,7 +105,7 @@ codegen_of(struct arena *a, const char *text, struct codegen_kernel *k)
 		schedule_propose(&nest, &target, &trace, &scheduled);
 		schedule_flat(&scheduled, &flat);
 	}
-	if (!codegen_run(&flat, NULL, &p, &e) || !codegen_c(a, &p, 2, "k", 8, k, &e))
+	if (!codegen_run(&flat, NULL, &p, &e) || !codegen_c(a, &p, 2, "k", &form, k, &e))
 		fail_msg("%s\n%s", e.msg, text);
 }
 

@@ -30,6 +30,12 @@
 #define RELU "%0 = input f32[4096,32]\n%1 = relu %0\noutput %1\n"
 #define EXP "%0 = input f32[4096,32]\n%1 = exp %0\noutput %1\n"
 #define TRANSPOSE "%0 = input f32[1,32,112,112]\n%1 = transpose %0 perm=[0,2,3,1]\noutput %1\n"
+/* An image's quarters, one of them by each second pixel, channel by channel. */
+#define INTERLEAVED                                                                                          \
+	"%0 = input f32[1,3,208,208]\n%1 = input f32[1,3,208,208]\n%2 = input f32[1,3,208,208]\n"            \
+	"%3 = input f32[1,3,416,416]\n"                                                                      \
+	"%4 = slice %3 shape=[1,3,208,208] start=[0,0,1,1] step=[1,1,2,2]\n"                                 \
+	"%5 = concat %0 %1 %2 %4 axis=1\n%6 = transpose %5 perm=[0,2,3,1]\noutput %6\n"
 /* A result of another shape lies on no operand's bytes. */
 #define BROADCAST "%0 = input f32[1,64]\n%1 = bcast %0 shape=[512,64]\n%2 = relu %1\noutput %2\n"
 
@@ -45,6 +51,9 @@ static const struct row {
 	"restrict"},
     {"... and restrict says it where it cannot", BROADCAST, "", "float *restrict y0", "K_INDEPENDENT"},
     {"a sum along memory has 32 lanes", SOFTMAX, "", "k_v8 r6[4];", "[32]"},
+    {"addresses that a tile's statements share have a name", DEPTHWISE, "", "*const p0 = &x0[", NULL},
+    {"a loop over an array of variables is written out", INTERLEAVED, "", "K_WRITTEN_OUT\n", NULL},
+    {"... where it moves them; sums of a row are none", SOFTMAX, "", "for (", "K_WRITTEN_OUT"},
     {"a transpose moves in blocks of eight rows", TRANSPOSE, "", "k_turn8(", NULL},
 };
 
@@ -126,8 +135,8 @@ test_flags(void **state)
 {
 	static const char *const must[] = {"-O2", "-ftree-vectorize", "-fno-tree-pre",
 	    "-fno-tree-loop-distribute-patterns", "-fno-math-errno", "-fwrapv"};
-	static const char *const never[] = {
-	    "-O3", "-ffast-math", "-fno-thread-jumps", "-fassociative-math", "-funroll-loops"};
+	static const char *const never[] = {"-O3", "-ffast-math", "-fno-thread-jumps", "-fassociative-math",
+	    "-funroll-loops", "-fno-gcse", "-fno-tree-slp-vectorize", "-fno-peel-loops", "-fira-region=one"};
 
 	(void)state;
 	for (int isa = 0; isa < ISA_COUNT; isa++) {
