@@ -22,21 +22,14 @@ struct finding {
 	} at;
 };
 
-ix_id
-base_of_index(struct tx *x, ix_id i, int64_t *c)
+struct base *
+find_base(const struct bases *l, struct tx *x, buf_id b, ix_id i)
 {
-	const struct ix *n = ix_get(x, i);
+	const ix_id at = ix_addc(x, i, -ix_base(x, i));
 
-	*c = n->kind == IX_LIN ? n->c : 0;
-	return ix_addc(x, i, -*c);
-}
-
-static struct base *
-base_at(const struct finding *f, buf_id b, ix_id at)
-{
-	for (uint32_t k = 0; k < f->out->n; k++)
-		if (f->out->at[k].buf == b && f->out->at[k].at == at)
-			return &f->out->at[k];
+	for (uint32_t k = 0; k < l->n; k++)
+		if (l->at[k].buf == b && l->at[k].at == at)
+			return &l->at[k];
 	return NULL;
 }
 
@@ -48,20 +41,19 @@ note(struct finding *f, buf_id b, ixv_id place)
 	const ix_id whole = ixv_get(x, place).i[0], i = f->at.lane ? ix_subst(x, f->at.lane, whole) : whole;
 	struct base *known;
 	int64_t c;
-	ix_id at;
 
 	if (in_register(&f->p->buf[b]) || f->p->buf[b].role == BUF_TABLE || ix_get(x, i)->bufs ||
 	    ix_is_const(x, i, NULL))
 		return;
-	at = base_of_index(x, i, &c);
-	known = base_at(f, b, at);
+	known = find_base(f->out, x, b, i);
 	if (known) {
 		known->uses += f->at.times;
 		return;
 	}
+	c = ix_base(x, i);
 	GROW(f->p->arena, f->out->at, f->out->n, f->out->cap);
 	f->out->at[f->out->n++] =
-	    (struct base){.buf = b, .at = at, .first = c, .by = f->at.by, .uses = f->at.times};
+	    (struct base){.buf = b, .at = ix_addc(x, i, -c), .first = c, .by = f->at.by, .uses = f->at.times};
 }
 
 static void

@@ -84,7 +84,7 @@ struct wide {
 	uint32_t *buf;
 	bool *var; /* of each let's number: it names a vector */
 };
-/* Is it a loop over an array of variables? */
+/* Is it a loop that moves an array of variables? */
 bool is_written_out(const struct tir *p, st_id loop);
 /* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
@@ -106,8 +106,8 @@ struct bases {
 };
 /* Of statements first .. end - 1, siblings; their bodies have bases of their own. */
 void find_bases(const struct tir *p, const struct wide *w, st_id first, st_id end, struct bases *out);
-/* The index less a constant, and that. */
-ix_id base_of_index(struct tx *x, ix_id i, int64_t *c);
+/* Of element i of the buffer; NULL: there is none. */
+struct base *find_base(const struct bases *l, struct tx *x, buf_id b, ix_id i);
 
 /* fold.c: the instruction that joins so: lanes of an array, or what a team of threads holds. */
 bool is_fold(enum prim p, bool team, uint32_t *out);
@@ -185,8 +185,6 @@ const char *print_ix(struct printing *g, ix_id i);
 const char *print_ex(struct printing *g, ex_id e);
 const char *print_element(struct printing *g, buf_id b, ixv_id at); /* as it lies there */
 const char *print_place(struct printing *g, buf_id b, ix_id i);     /* ... of an array in memory */
-/* NULL: it has no variable. */
-const struct base *named_base(const struct printing *g, buf_id b, ix_id at);
 const char *print_condition(struct printing *g, ix_id i, int64_t lo, int64_t hi);
 const char *print_stored_type(enum dtype t);   /* of an element in memory */
 const char *print_computed_type(enum dtype t); /* of a value */

@@ -4,39 +4,15 @@
 #include "codegen_int.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct naming {
 	const struct tir *p;
 	struct tir *out;
-	uint32_t n;     /* expressions up to the value */
+	uint32_t n;     /* expressions that there is room for; the next ones are of one statement */
 	uint8_t *times; /* of each: as an operand, outside of arms, up to 2 */
 	ex_id *new;     /* of each: what stands for it; EX_NONE: not asked yet */
 };
-
-enum { FEW = 32 };
-
-struct maps {
-	ex_id met[FEW];
-	uint32_t n;
-};
-
-/* Is a map met twice?  Of so few that there is no need to count them. */
-static bool
-has_twice(const struct tx *x, ex_id e, struct maps *m)
-{
-	const struct ex *n = ex_get(x, e);
-
-	if (n->kind == EX_MAP) {
-		for (uint32_t k = 0; k < m->n; k++)
-			if (m->met[k] == e)
-				return true;
-		m->met[m->n++] = e;
-	}
-	for (uint32_t k = 0; n->kind != EX_GUARD && k < n->n_arg; k++)
-		if (has_twice(x, n->arg[k], m))
-			return true;
-	return false;
-}
 
 static void
 count(struct naming *g, ex_id e)
@@ -73,32 +49,56 @@ named(struct naming *g, ex_id e)
 	return g->new[e] = to;
 }
 
+/* The next statement finds nothing counted. */
+static void
+forget(struct naming *g, ex_id e)
+{
+	const struct ex *n = ex_get(g->p->tx, e);
+
+	if (g->times[e] == 0)
+		return;
+	g->times[e] = 0;
+	g->new[e] = EX_NONE;
+	for (uint32_t k = 0; n->kind != EX_GUARD && k < n->n_arg; k++)
+		forget(g, n->arg[k]);
+}
+
+static void
+make_room(struct naming *g, uint32_t n)
+{
+	if (n <= g->n)
+		return;
+	n += n / 2;
+	g->times = heap_resize(g->times, n);
+	g->new = heap_resize(g->new, n * sizeof(*g->new));
+	memset(g->times + g->n, 0, n - g->n);
+	for (; g->n < n; g->n++)
+		g->new[g->n] = EX_NONE;
+}
+
 static bool
 name(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	struct naming *g = self;
-	struct maps few = {.n = 0};
 	struct st s = p->st[i];
 
-	if (s.op != ST_store || (ex_get(p->tx, s.value)->size <= FEW && !has_twice(p->tx, s.value, &few)))
+	if (s.op != ST_store)
 		return false;
-	*g = (struct naming){.p = p, .out = out, .n = s.value + 1};
-	g->times = heap_alloc(g->n);
-	g->new = heap_alloc(g->n * sizeof(*g->new));
-	for (uint32_t e = 0; e < g->n; e++)
-		g->new[e] = EX_NONE;
+	g->out = out;
+	make_room(g, s.value + 1);
 	count(g, s.value);
 	s.value = named(g, s.value);
+	forget(g, p->st[i].value);
 	tir_add(out, s);
-	free(g->times);
-	free(g->new);
 	return true;
 }
 
 void
 codegen_name(const struct tir *p, struct tir *out)
 {
-	struct naming g;
+	struct naming g = {.p = p};
 
 	tir_rewrite(out, p, name, &g);
+	free(g.times);
+	free(g.new);
 }

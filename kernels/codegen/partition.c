@@ -131,7 +131,7 @@ is_alone(const struct cuts *c, ix_id i, int64_t *coef, int64_t *base)
 {
 	const struct ix *n = ix_get(c->p->tx, i);
 
-	*base = n->kind == IX_LIN ? n->c : 0;
+	*base = ix_base(c->p->tx, i);
 	return ix_coef(c->p->tx, i, c->axis, coef) && *coef != 0 &&
 	    (n->kind == IX_AXIS || (n->kind == IX_LIN && n->n_terms == 1));
 }

@@ -281,23 +281,14 @@ map_text(struct printing *g, const struct ex *n)
 	return v;
 }
 
-const struct base *
-named_base(const struct printing *g, buf_id b, ix_id at)
-{
-	for (uint32_t k = 0; k < g->bases.n; k++)
-		if (g->bases.at[k].buf == b && g->bases.at[k].at == at)
-			return &g->bases.at[k];
-	return NULL;
-}
-
 const char *
 print_place(struct printing *g, buf_id b, ix_id i)
 {
-	int64_t c;
-	const struct base *base = named_base(g, b, base_of_index(g->p->tx, i, &c));
+	const struct base *base = find_base(&g->bases, g->p->tx, b, i);
 
 	if (base)
-		return arena_printf(g->a, "p%u[%lld]", base->number, (long long)(c - base->first));
+		return arena_printf(
+		    g->a, "p%u[%lld]", base->number, (long long)(ix_base(g->p->tx, i) - base->first));
 	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, i));
 }
 

@@ -240,7 +240,7 @@ print_bases(struct printing *g, const struct bases *l, st_id i)
 	for (uint32_t k = 0; k < l->n; k++) {
 		struct base b = l->at[k];
 
-		if (b.by != i || named_base(g, b.buf, b.at))
+		if (b.by != i || find_base(&g->bases, g->p->tx, b.buf, b.at))
 			continue;
 		b.number = g->n_bases++;
 		print_line(g, "%s%s *const p%u = &%s[%s];", g->written[b.buf] ? "" : "const ",

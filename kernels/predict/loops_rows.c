@@ -74,9 +74,7 @@ does_alike(const struct reading *r, const struct program_leaf *x, const struct p
 static float
 step_between(const struct tx *x, ix_id from, ix_id to)
 {
-	const struct ix *a = ix_get(x, from), *b = ix_get(x, to);
-
-	return (float)((b->kind == IX_LIN ? b->c : 0) - (a->kind == IX_LIN ? a->c : 0));
+	return (float)(ix_base(x, to) - ix_base(x, from));
 }
 
 /* A loop of two rows inside of `at` loops. */

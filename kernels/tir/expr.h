@@ -133,6 +133,7 @@ ix_id ix_const(struct tx *x, int64_t v);
 ix_id ix_axis(struct tx *x, axis_id a);
 ix_id ix_add(struct tx *x, ix_id a, ix_id b);
 ix_id ix_addc(struct tx *x, ix_id a, int64_t c);
+int64_t ix_base(const struct tx *x, ix_id i); /* what is added to all that changes in it */
 ix_id ix_mulc(struct tx *x, ix_id a, int64_t c);
 ix_id ix_div(struct tx *x, ix_id a, int64_t c); /* floor, c > 0 */
 ix_id ix_mod(struct tx *x, ix_id a, int64_t c); /* 0 .. c-1 */

@@ -248,6 +248,14 @@ ix_addc(struct tx *x, ix_id a, int64_t c)
 	return lin_make(x, &l);
 }
 
+int64_t
+ix_base(const struct tx *x, ix_id i)
+{
+	const struct ix *n = ix_get(x, i);
+
+	return n->kind == IX_LIN ? n->c : 0;
+}
+
 ix_id
 ix_mulc(struct tx *x, ix_id a, int64_t c)
 {

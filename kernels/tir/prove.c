@@ -241,14 +241,6 @@ by_digit(
 	narrow(s, r.lo, r.hi);
 }
 
-static int64_t
-base_of(const struct tx *x, ix_id i)
-{
-	const struct ix *n = ix_get(x, i);
-
-	return n->kind == IX_LIN ? n->c : 0;
-}
-
 /* lo <= L < hi bounds (L + s) div c, too, which may have come apart: (128*o + l + 1) div 16 is
  * 8*o + (l + 1) div 16. */
 static void
@@ -262,7 +254,7 @@ by_quotients(
 
 		if (a.kind != IX_DIV || coef_of(q->x, a.a, t.atom) != t.coef)
 			continue;
-		const int64_t shift = base_of(q->x, a.a) - base_of(q->x, g->i);
+		const int64_t shift = ix_base(q->x, a.a) - ix_base(q->x, g->i);
 		const ix_id quot = ix_div(q->x, ix_addc(q->x, g->i, shift), a.c);
 		const struct tir_guard d = {
 		    quot, floor_div(g->lo + shift, a.c), floor_div(g->hi - 1 + shift, a.c) + 1};
