@@ -14,7 +14,8 @@
  * a plan takes the place of what died last.  A result of the model is as an input.
  *
  * A weight is hot where all weights and the most that is live fit into the room, near where they fit into the
- * last cache: between two uses of it the whole plan has run.
+ * last cache: between two uses of it the whole plan has run.  One that the run has used before (a recurrent
+ * net's, at each step) is so where it and all that was touched since fit.
  *
  * Candidates of equal specs stand at several places; most of them decide, letter by letter, so that a spec
  * has one word in a job. */
@@ -29,6 +30,8 @@ struct run { /* the graph as a run */
 	size_t *touched; /* per node: bytes that it is the first to touch */
 	size_t *before;  /* per node: those of all nodes before it; one more behind the last */
 	size_t *live_at; /* per node: bytes that are live while it runs */
+	size_t *moved;   /* per node: bytes that it makes, and of weights and inputs that it reads */
+	uint32_t *uses;  /* per weight: nodes of the run that read it */
 	size_t weights, live, all;
 };
 
@@ -160,22 +163,33 @@ find_touched(struct arena *a, struct run *r, const bool *is_run)
 	bool *is_seen = NEW_ARRAY(a, bool, g->n_tensors);
 
 	r->touched = NEW_ARRAY(a, size_t, MAX_OF(g->n_nodes, 1u));
+	r->moved = NEW_ARRAY(a, size_t, MAX_OF(g->n_nodes, 1u));
+	r->uses = NEW_ARRAY(a, uint32_t, g->n_tensors);
 	r->before = NEW_ARRAY(a, size_t, g->n_nodes + 1);
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		const struct node *n = &g->nodes[i];
 
-		for (uint32_t k = 0; is_run[i] && k < n->n_in; k++)
-			if (is_given(g, n->in[k].i) && !is_seen[n->in[k].i]) {
-				is_seen[n->in[k].i] = true;
-				r->touched[i] = plus(r->touched[i], bytes_of(g, n->in[k].i));
-				if (is_weight(g, n->in[k].i))
-					r->weights = plus(r->weights, bytes_of(g, n->in[k].i));
-			}
+		for (uint32_t k = 0; is_run[i] && k < n->n_in; k++) {
+			const uint32_t t = n->in[k].i;
+
+			if (!is_given(g, t))
+				continue;
+			r->moved[i] = plus(r->moved[i], bytes_of(g, t));
+			r->uses[t]++;
+			if (is_seen[t])
+				continue;
+			is_seen[t] = true;
+			r->touched[i] = plus(r->touched[i], bytes_of(g, t));
+			if (is_weight(g, t))
+				r->weights = plus(r->weights, bytes_of(g, t));
+		}
 		for (uint32_t o = 0; is_run[i] && o < n->n_out; o++) {
 			uint32_t t = r->root[n->out[o].i];
 
-			if (r->is_kept[t] && makes(r, i, t))
-				r->touched[i] = plus(r->touched[i], bytes_of(g, n->out[o].i));
+			if (!r->is_kept[t] || !makes(r, i, t))
+				continue;
+			r->touched[i] = plus(r->touched[i], bytes_of(g, n->out[o].i));
+			r->moved[i] = plus(r->moved[i], bytes_of(g, n->out[o].i));
 		}
 		r->before[i + 1] = plus(r->before[i], r->touched[i]);
 	}
@@ -212,11 +226,44 @@ fits(const struct run *r, size_t bytes)
 	return r->caches->own > 0 && bytes <= r->caches->own / 2;
 }
 
+static bool
+reads(const struct graph *g, uint32_t node, uint32_t t)
+{
+	for (uint32_t k = 0; k < g->nodes[node].n_in; k++)
+		if (g->nodes[node].in[k].i == t)
+			return true;
+	return false;
+}
+
+/* Bytes of the weight and of what is touched between its use before the candidate and the candidate's own, as
+ * far as the last cache goes; more than that: there is no such use. */
+static size_t
+since_last_use(const struct run *r, const struct cand *c, uint32_t t)
+{
+	size_t n = bytes_of(r->g, t);
+	uint32_t at = 0;
+
+	BITSET_EACH(i, &c->members)
+	{
+		at = i;
+		if (reads(r->g, i, t))
+			break;
+	}
+	while (at-- > 0 && n <= r->caches->last) {
+		if (reads(r->g, at, t))
+			return n;
+		n = plus(n, r->moved[at]);
+	}
+	return SIZE_MAX / 2;
+}
+
 static enum heat
-heat_of_weights(const struct run *r)
+heat_of_weight(const struct run *r, const struct cand *c, uint32_t t)
 {
 	size_t n = plus(r->weights, r->live);
 
+	if (r->uses[t] > 1 && n > r->caches->last)
+		n = since_last_use(r, c, t);
 	return fits(r, n) ? HEAT_HOT : r->caches->last > 0 && n <= r->caches->last ? HEAT_NEAR : HEAT_COLD;
 }
 
@@ -255,7 +302,7 @@ heat_of_operand(const struct run *r, const struct cand *c, tensor_id t, uint32_t
 	uint32_t m = r->maker[r->root[t.i]];
 
 	if (is_weight(r->g, r->root[t.i]))
-		return heat_of_weights(r);
+		return heat_of_weight(r, c, r->root[t.i]);
 	if (m == NO_NODE || m > start)
 		return fits(r, r->all) ? HEAT_HOT : HEAT_COLD;
 	return fits(r, plus(bytes_of(r->g, t.i), touched_between(r, c, m, start))) ? HEAT_HOT : HEAT_COLD;
@@ -303,7 +350,6 @@ word_of(struct arena *a, const struct votes *v)
 
 	for (uint32_t i = 0; i < v->n_letters; i++) {
 		enum heat h = HEAT_COLD;
-
 		for (int k = HEAT_NEAR; k <= HEAT_HOT; k++)
 			if (2 * v->of[i][k] > v->n)
 				h = (enum heat)k;

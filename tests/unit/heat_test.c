@@ -30,6 +30,13 @@
 	"%4 = sqrt %3\n%5 = reshape %4 shape=[16,16]\n%6 = transpose %5 perm=[1,0]\n%7 = reshape %6 "        \
 	"shape=[1,256]\n%8 = add %7 %4\n%9 = add %8 %2\noutput %9 \"y\"\n"
 
+/* A weight of 1 MiB at three steps of a recurrent net, others of 8 MiB between the first two, one of 4
+ * behind. */
+#define STEPS                                                                                                \
+	"%0 = input f32[1,512] \"x\"\n%1 = weight f32[512,512]\n%2 = weight f32[512,2048]\n"                 \
+	"%3 = weight f32[2048,512]\n%4 = weight f32[512,2048]\n%5 = matmul %0 %1\n%6 = matmul %5 %2\n"       \
+	"%7 = matmul %6 %3\n%8 = matmul %7 %1\n%9 = matmul %8 %1\n%10 = matmul %9 %4\noutput %10 \"y\"\n"
+
 static const struct heat_case {
 	const char *name, *text;
 	size_t own, last;
@@ -48,6 +55,10 @@ static const struct heat_case {
     {"nor what lies between", HEAD BODY OTHER_MAKER TAIL, 100 << 10, 1 << 24, 8, "hhc"},
     {"what was large has died by then", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 4, "hh"},
     {"what is large has not", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 1, ""},
+    {"a weight is used again", STEPS, 1 << 20, (size_t)10 << 20, 8, "hnh"},
+    {"of two uses one comes too late", STEPS, 1 << 20, (size_t)8 << 20, 8, "hch"},
+    {"so soon that it is hot", STEPS, (size_t)20 << 20, (size_t)10 << 20, 8, "hhh"},
+    {"another is used once", STEPS, 1 << 20, (size_t)10 << 20, 6, "hcc"},
     {"the older one fits, too", HEAD BODY TAIL, 100 << 10, 1 << 24, 8, "hhc"},
 };
 
