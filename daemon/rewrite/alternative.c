@@ -138,3 +138,78 @@ alt_map_before_gather(struct rw *r, const struct node *n, struct other *out)
 {
 	return map_before(r, n, PRIM_gather, out);
 }
+
+/* A transposed convolution each of whose results meets one tap: as far apart as the window is large. */
+static bool
+meets_one_tap(const struct node *n, const struct shape *w)
+{
+	if (n->prim != PRIM_conv || at_get(&n->at, ATTR_group) != 1 || w->rank * 2 > MAX_RANK + 2)
+		return false;
+	for (int d = 0; d < w->rank - 2; d++)
+		if (w->dim[d] < 2 || at_ints(&n->at, ATTR_ldil)[d] != w->dim[d] ||
+		    at_ints(&n->at, ATTR_lo)[d] != w->dim[d] - 1 ||
+		    at_ints(&n->at, ATTR_hi)[d] != w->dim[d] - 1 || at_ints(&n->at, ATTR_stride)[d] != 1 ||
+		    at_ints(&n->at, ATTR_dilation)[d] != 1)
+			return false;
+	return true;
+}
+
+/* w[K.., C, Co], its window turned: [1.., C, (K.., Co)], a tap beside the other. */
+static tensor_id
+taps_as_columns(struct rw *r, tensor_id w)
+{
+	const struct shape s = *rw_shape(r, w);
+	const int n = s.rank - 2;
+	int64_t start[MAX_RANK] = {0}, step[MAX_RANK], perm[MAX_RANK];
+	struct shape one = {.rank = s.rank};
+	struct attrs turned = {0};
+
+	for (int d = 0; d < s.rank; d++) {
+		start[d] = d < n ? s.dim[d] - 1 : 0;
+		step[d] = d < n ? -1 : 1;
+		perm[d] = d == 0 ? n : d <= n ? d - 1 : d;
+		one.dim[d] = d < n ? 1 : s.dim[d];
+	}
+	for (int d = 0; d < n; d++)
+		one.dim[n + 1] *= s.dim[d];
+	at_slice(&turned, &s, start, step);
+	return rw_reshape(r, rw_transpose(r, rw_op1(r, PRIM_slice, w, &turned), s.rank, perm), &one);
+}
+
+/* By taps as columns of one matrix, each result of which is put in its place. */
+bool
+alt_taps_as_columns(struct rw *r, const struct node *n, struct other *out)
+{
+	static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, none[MAX_RANK] = {0};
+
+	if (n->prim != PRIM_conv || !meets_one_tap(n, rw_shape(r, n->in[1])))
+		return false;
+	const struct shape to = *rw_shape(r, n->out[0]), w = *rw_shape(r, n->in[1]),
+			   x = *rw_shape(r, n->in[0]);
+	const int dims = w.rank - 2;
+	struct shape apart = {.rank = 2 * dims + 2};
+	int64_t perm[MAX_RANK] = {0};
+	struct attrs at = {0};
+
+	at_list(&at, ATTR_lo, dims, none);
+	at_list(&at, ATTR_hi, dims, none);
+	at_list(&at, ATTR_stride, dims, ones);
+	at_list(&at, ATTR_dilation, dims, ones);
+	at_list(&at, ATTR_ldil, dims, ones);
+	at_int(&at, ATTR_group, 1);
+	for (int d = 0; d < dims; d++) { /* pixels, then taps: a pixel's taps beside it */
+		apart.dim[1 + d] = x.dim[1 + d];
+		apart.dim[1 + dims + d] = w.dim[d];
+		perm[1 + 2 * d] = 1 + d;
+		perm[2 + 2 * d] = 1 + dims + d;
+	}
+	apart.dim[0] = x.dim[0];
+	apart.dim[2 * dims + 1] = w.dim[dims + 1];
+	perm[2 * dims + 1] = 2 * dims + 1;
+	tensor_id product =
+	    rw_op(r, PRIM_conv, (tensor_id[]){n->in[0], taps_as_columns(r, n->in[1])}, 2, &at);
+	*out = (struct other){.prim = PRIM_reshape, .n_in = 1, .in = NEW(r->tmp, tensor_id)};
+	out->in[0] = rw_transpose(r, rw_reshape(r, product, &apart), apart.rank, perm);
+	at_list(&out->at, ATTR_shape, to.rank, to.dim);
+	return true;
+}
