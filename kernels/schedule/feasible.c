@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_ANCHORS = 3 };
+enum { MOST_ANCHORS = 3, LEAST_FLOPS = 1 << 16 /* of a matmul of few rows, which is no anchor */ };
 
 /* Heavy linear primitives, and for each of them the outermost statements around what the program makes of it.
  */
@@ -91,6 +91,61 @@ share_loop(const struct tir *p, const struct anchors *a, uint32_t x, uint32_t y)
 	return false;
 }
 
+/* Is the block in lanes, and what they read side by side or apart by one number? */
+static bool
+is_in_lanes(const struct tir *p, blk_id b)
+{
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, blk_instance(p, b), path);
+	bool is = false;
+
+	for (uint32_t k = 0; k < n; k++) {
+		if (p->st[path[k]].op != ST_for || p->st[path[k]].bind != BIND_vector)
+			continue;
+		if (!loop_strides(p, b, path[k]))
+			return false;
+		is = true;
+	}
+	return is;
+}
+
+static bool
+is_made_in_lanes(const struct tir *p, uint32_t tensor)
+{
+	for (blk_id b = 0; b < p->n_blk; b++)
+		if (makes_tensor(&p->blk[b], tensor) && blk_stands(p, b) && is_in_lanes(p, b))
+			return true;
+	return false;
+}
+
+static bool
+is_product(const struct graph *g, const struct node *n)
+{
+	return node_is_anchor(g, n) || (n->prim == PRIM_matmul && node_flops(g, n) >= LEAST_FLOPS);
+}
+
+static uint32_t
+n_products(const struct graph *g)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		n += is_product(g, &g->nodes[i]);
+	return n;
+}
+
+/* Products beside each other run in lanes as they would alone.  (Two matmuls by one weight do not: it has the
+ * form that the first one wants.) */
+static bool
+all_in_lanes(const struct tir *p, const struct graph *g, struct err *e)
+{
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		if (is_product(g, &g->nodes[i]) && !is_made_in_lanes(p, g->nodes[i].out[0].i))
+			return err_set(e, ERR_INFEASIBLE,
+			    "lanes: a product beside another one would run element by element");
+	return true;
+}
+
 /* Products are worth a common kernel where each takes up what the one before it has made while that is near:
  * in one loop around both.  With a barrier between them they may as well be kernels of their own. */
 static bool
@@ -103,6 +158,8 @@ anchors_meet(struct arena *tmp, const struct spec *s, struct anchors *a, struct 
 	sb_init(&trace, tmp);
 	schedule_lower(tmp, s, false, &nest);
 	schedule_propose(&nest, &usual, &trace, &p);
+	if (!all_in_lanes(&p, &s->g, e))
+		return false;
 	find_roots(&p, &s->g, a);
 	for (uint32_t y = 1; y < a->n; y++)
 		for (uint32_t x = 0; x < y; x++)
@@ -121,5 +178,5 @@ schedule_feasible(struct arena *tmp, const struct spec *s, struct err *e)
 		return err_set(e, ERR_INFEASIBLE, "size: %u primitives; a kernel has at most %d",
 		    s->g.n_nodes, SPEC_MAX_NODES);
 	return find_anchors(&s->g, &a, e) && opaque_is_alone(&s->g, e) &&
-	    (a.n < 2 || anchors_meet(tmp, s, &a, e));
+	    (n_products(&s->g) < 2 || anchors_meet(tmp, s, &a, e));
 }

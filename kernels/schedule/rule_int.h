@@ -65,6 +65,9 @@ bool joins_rows_only(const struct tir *p);
 bool loop_is_of_lanes(const struct tir *p, st_id loop);
 /* The loop around a block that joins elements which goes along memory in most of what it touches; ST_NONE. */
 st_id loop_along_memory(const struct tir *p, blk_id b);
+/* Are all that the block reads a fixed number of elements apart, from one iteration of the loop to the next?
+ */
+bool loop_strides(const struct tir *p, blk_id b, st_id loop);
 /* Would the elements that the block joins lie far apart in the loop, their neighbours in another iteration?
  */
 bool strides_in(const struct tir *p, blk_id b, const char *loop);

@@ -124,6 +124,22 @@ loop_along_memory(const struct tir *p, blk_id b)
 }
 
 bool
+loop_strides(const struct tir *p, blk_id b, st_id loop)
+{
+	const struct reduction n = reduction_of(p, b);
+
+	for (buf_id k = 0; k < p->n_buf; k++) {
+		uint32_t n_at;
+		ixv_id *at = blk_places_read(p, &p->blk[b], k, &n_at);
+
+		for (uint32_t i = 0; i < n_at; i++)
+			if (stride(&n, loop, k, at[i]) < 0)
+				return false;
+	}
+	return true;
+}
+
+bool
 strides_in(const struct tir *p, blk_id b, const char *loop)
 {
 	const st_id l = tir_find_loop(p, str_of(loop));
