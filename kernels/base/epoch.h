@@ -4,11 +4,11 @@
 #define KORCH_EPOCH_H
 
 /* Rises only when emitted text for an unchanged (spec, schedule) changes (D23). */
-enum { GENERATOR_EPOCH = 17 };
+enum { GENERATOR_EPOCH = 18 };
 
 /* Rises when the predictor's sample of an unchanged (spec, schedule) changes: trained files and what is kept
  * of them are of one. */
-enum { SAMPLES_EPOCH = 16 };
+enum { SAMPLES_EPOCH = 17 };
 
 /* What was measured since ROWS_EPOCH, by whatever generator, is what it says: rows are read anew from spec
  * and schedule.  Before TRACED_EPOCH a CPU's schedule without trace=1 was a tile program's, which nobody

@@ -80,7 +80,9 @@ note_vectors(struct finding *f, st_id loop, uint32_t lanes)
 	if (!ix_is_const(x, s->from, &from) || !ix_is_const(x, s->to, &end))
 		bug("vectors of a loop without constant bounds");
 	f->at.lane = &lane;
-	f->at.times = (uint32_t)((end - from) / lanes);
+	f->at.times = 0;
+	for (int64_t at = from; at < end; at += wide_part(end - at, lanes))
+		f->at.times++;
 	for (st_id k = loop + 1; k < s->end; k++)
 		note_statement(f, k);
 }

@@ -78,14 +78,17 @@ bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
 
 /* wide.c: loops and rows that are printed as vectors.  Of the program that is printed. */
 struct wide {
-	/* Lanes of the vectors that a statement, a loop, goes by; 0: it is no such loop. */
-	uint32_t *loop;
-	/* ... that a buffer is an array of; 0: it is one of elements. */
-	uint32_t *buf;
+	/* Lanes of the vectors that a statement, a loop, goes by, and that a buffer is an array of; 0: it is
+	 * no such. What is left over of whole ones goes by halves (wide_part), a variable each. */
+	uint32_t *loop, *buf;
 	bool *var; /* of each let's number: it names a vector */
 };
 /* Is it a loop that moves an array of variables? */
 bool is_written_out(const struct tir *p, st_id loop);
+/* Is it a choice by the order of two floats, as vectors have it?  how: the comparison. */
+bool chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how);
+/* Lanes of the vector that begins where so many elements are left. */
+uint32_t wide_part(int64_t left, uint32_t lanes);
 /* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
@@ -205,7 +208,8 @@ int64_t registers_of(const struct printing *g, const struct tir_buf *b); /* of a
 void print_wide(struct printing *g, st_id i);
 /* Elements side by side, a vector of them. */
 const char *print_lanes(struct printing *g, buf_id b, ix_id i);
-const char *wide_text(enum prim prim); /* as prim.def has it */
+void print_vectors(struct printing *g, buf_id b); /* variables of a row */
+const char *wide_text(enum prim prim);            /* as prim.def has it */
 /* Of a value in such a loop: have its lanes values of their own?  One for all of them as a vector, too. */
 bool is_vector(const struct printing *g, ex_id e);
 const char *vector_text(struct printing *g, ex_id e);

@@ -256,6 +256,18 @@ is_function(enum prim p)
 }
 
 static const char *
+choice_text(struct printing *g, const struct ex *n)
+{
+	struct ex how;
+
+	if (!chooses_by_order(g->p, n, &how))
+		bug("a choice of vectors by what is no order of floats");
+	return arena_printf(g->a, "k_select_%s_v%u(%s, %s, %s, %s)", prim_info[how.prim].name, g->vec,
+	    vector_text(g, how.arg[0]), vector_text(g, how.arg[1]), vector_text(g, n->arg[1]),
+	    vector_text(g, n->arg[2]));
+}
+
+static const char *
 map_text(struct printing *g, const struct ex *n)
 {
 	bool wide = false;
@@ -266,6 +278,8 @@ map_text(struct printing *g, const struct ex *n)
 
 	if (fast)
 		return fast;
+	if (wide && n->prim == PRIM_select)
+		return choice_text(g, n);
 	for (uint32_t k = 0; k < n->n_arg; k++)
 		arg[k] = wide && is_function(n->prim) ? vector_text(g, n->arg[k]) : print_ex(g, n->arg[k]);
 	if (n->prim == PRIM_cast)

@@ -164,13 +164,12 @@ static void
 print_alloc(struct printing *g, buf_id buf)
 {
 	const struct tir_buf *b = &g->p->buf[buf];
-	const uint32_t lanes = g->wide.buf[buf];
 	const char *name = print_buf(g, buf);
 
 	if (!in_register(b))
 		return;
-	if (lanes)
-		print_line(g, "k_v%u %s[%lld];", lanes, name, (long long)(b->dim[0] / lanes));
+	if (g->wide.buf[buf])
+		print_vectors(g, buf);
 	else if (registers_of(g, b) > 1)
 		print_line(
 		    g, "%s %s[%lld];", print_computed_type(b->type), name, (long long)registers_of(g, b));

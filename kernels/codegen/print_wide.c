@@ -8,20 +8,44 @@ wide_text(enum prim prim)
 	return prim == PRIM_div ? "($0 / $1)" : prim == PRIM_recip ? "(1.0f / $0)" : prim_info[prim].text;
 }
 
+/* The variable of the vector that begins at element `at` of a row. */
+static const char *
+print_vector_name(struct printing *g, buf_id b, int64_t at)
+{
+	const int64_t n = g->p->buf[b].dim[0], lanes = g->wide.buf[b];
+
+	if (at < n - n % lanes)
+		return arena_printf(g->a, "%s[%lld]", print_buf(g, b), (long long)(at / lanes));
+	return arena_printf(g->a, "%s_%lld", print_buf(g, b), (long long)at);
+}
+
+void
+print_vectors(struct printing *g, buf_id b)
+{
+	const int64_t n = g->p->buf[b].dim[0], lanes = g->wide.buf[b], whole = n - n % lanes;
+
+	if (whole)
+		print_line(
+		    g, "k_v%lld %s[%lld];", (long long)lanes, print_buf(g, b), (long long)(whole / lanes));
+	for (int64_t at = whole, part; at < n; at += part) {
+		part = wide_part(n - at, (uint32_t)lanes);
+		print_line(g, "k_v%lld %s;", (long long)part, print_vector_name(g, b, at));
+	}
+}
+
 const char *
 print_lanes(struct printing *g, buf_id b, ix_id i)
 {
 	const ix_id to = ix_const(g->p->tx, g->lane_at);
 	const struct tx_subst sub = {.to = &to, .first = g->lane, .n = 1};
-	int64_t which;
+	int64_t at;
 
 	i = ix_subst(g->p->tx, &sub, i);
 	if (!g->wide.buf[b])
 		return arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));
-	i = ix_div(g->p->tx, i, g->vec);
-	if (ix_is_const(g->p->tx, i, &which))
-		return arena_printf(g->a, "%s[%lld]", print_buf(g, b), (long long)which);
-	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, i));
+	if (ix_is_const(g->p->tx, i, &at))
+		return print_vector_name(g, b, at);
+	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, ix_div(g->p->tx, i, g->vec)));
 }
 
 bool
@@ -78,8 +102,8 @@ print_wide(struct printing *g, st_id i)
 	for (st_id k = i + 1; k < s->end; k++)
 		names |= g->p->st[k].op == ST_let;
 	g->lane = s->axis;
-	g->vec = g->wide.loop[i];
 	for (g->lane_at = from; g->lane_at < to; g->lane_at += g->vec) {
+		g->vec = wide_part(to - g->lane_at, g->wide.loop[i]);
 		if (names)
 			print_line(g, "{");
 		g->depth += names;
@@ -97,7 +121,8 @@ print_held(struct printing *g, const struct st *call)
 	const struct ex *n = call->ref == INTRIN_hold ? ex_get(g->p->tx, g->p->arg[call->arg0]) : NULL;
 	const uint32_t lanes = n ? g->wide.buf[n->tensor] : 0;
 
-	for (int64_t k = 0; lanes && k < g->p->buf[n->tensor].dim[0] / lanes; k++)
-		print_line(g, "K_HIDE(%s[%lld]);", print_buf(g, n->tensor), (long long)k);
+	for (int64_t at = 0, all = lanes ? g->p->buf[n->tensor].dim[0] : 0; at < all;
+	     at += wide_part(all - at, lanes))
+		print_line(g, "K_HIDE(%s);", print_vector_name(g, n->tensor, at));
 	return lanes > 0;
 }

@@ -6,7 +6,8 @@
  *
  * A compiler makes the same of the loop, in three times the time: it unrolls, looks for vectors and finds out
  * that the array need not be in memory, for each of some hundred loops of a kernel.  A row is of vectors
- * where all that stores it is; so loops and rows are asked again until nothing changes. */
+ * where all that stores it is; so loops and rows are asked again until nothing changes.  What is left over of
+ * whole vectors goes by halves of them: 20 elements by 16 lanes and 4, not five times 4. */
 #include "codegen_int.h"
 
 enum { LEAST_LANES = 4, MOST_FLOATS = 64 };
@@ -15,7 +16,8 @@ enum { LEAST_LANES = 4, MOST_FLOATS = 64 };
 struct touch {
 	st_id loop;
 	buf_id buf;
-	int64_t by; /* a multiple of it is what the loop's first lane touches */
+	int64_t by;    /* a multiple of it is what the loop's first lane touches */
+	bool is_whole; /* the loop goes through the array from its first element to its last */
 };
 struct asking {
 	const struct tir *p;
@@ -25,6 +27,7 @@ struct asking {
 	struct accesses l;
 	struct touch *touch;
 	uint32_t n, cap;
+	bool *is_read_apart; /* of each buffer: some of its floats, by what is no loop over lanes */
 };
 
 /* The largest power of two up to `most` that divides n; 0: none from LEAST_LANES on. */
@@ -60,11 +63,23 @@ is_along(const struct tir *p, axis_id axis, ixv_id at)
 	    (ixv_get(p->tx, at).n == 1 && ix_coef(p->tx, ixv_get(p->tx, at).i[0], axis, &coef) && coef == 1);
 }
 
+bool
+chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how)
+{
+	*how = *ex_get(p->tx, n->arg[0]);
+	return n->prim == PRIM_select && how->kind == EX_MAP &&
+	    (how->prim == PRIM_eq || how->prim == PRIM_lt || how->prim == PRIM_le) &&
+	    ex_get(p->tx, how->arg[0])->type == DT_f32;
+}
+
+static bool all_lanewise(const struct tir *p, axis_id axis, const ex_id *e, uint32_t n);
+
 /* Is the value one of f32, over what is the same for all lanes or lies side by side? */
 static bool
 is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 {
 	const struct ex n = *ex_get(p->tx, e);
+	struct ex c;
 
 	if (n.type != DT_f32)
 		return false;
@@ -72,10 +87,19 @@ is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 		return p->buf[n.tensor].type == DT_f32 && is_along(p, axis, n.at);
 	if (n.kind != EX_MAP)
 		return n.kind == EX_CONST || n.kind == EX_VAR;
-	for (uint32_t k = 0; k < n.n_arg; k++)
-		if (!is_lanewise(p, axis, n.arg[k]))
+	if (n.prim == PRIM_select)
+		return chooses_by_order(p, &n, &c) && all_lanewise(p, axis, c.arg, c.n_arg) &&
+		    all_lanewise(p, axis, n.arg + 1, 2);
+	return is_wide(n.prim) && all_lanewise(p, axis, n.arg, n.n_arg);
+}
+
+static bool
+all_lanewise(const struct tir *p, axis_id axis, const ex_id *e, uint32_t n)
+{
+	for (uint32_t k = 0; k < n; k++)
+		if (!is_lanewise(p, axis, e[k]))
 			return false;
-	return is_wide(n.prim);
+	return true;
 }
 
 /* Lanes of a vector that the loop may go by; 0: none. */
@@ -132,6 +156,17 @@ divides_first(const struct tir *p, st_id loop, ixv_id at)
 	return by;
 }
 
+/* Does the loop go through all of the row, element by element? */
+static bool
+is_whole(const struct tir *p, st_id loop, buf_id b, ixv_id at)
+{
+	int64_t from, to;
+
+	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to) &&
+	    from == 0 && to == p->buf[b].dim[0] &&
+	    ixv_get(p->tx, at).i[0] == ix_axis(p->tx, p->st[loop].axis);
+}
+
 /* A row that something else stores is an array; what else reads it reads its floats. */
 static void
 note_touches(struct asking *q, st_id i)
@@ -147,9 +182,11 @@ note_touches(struct asking *q, st_id i)
 
 		if (by) {
 			GROW(p->arena, q->touch, q->n, q->cap);
-			q->touch[q->n++] = (struct touch){.loop = up, .buf = a.buf, .by = by};
+			q->touch[q->n++] = (struct touch){
+			    .loop = up, .buf = a.buf, .by = by, .is_whole = is_whole(p, up, a.buf, a.place)};
 			continue;
 		}
+		q->is_read_apart[a.buf] |= p->st[i].op != ST_call || p->st[i].ref != INTRIN_hold;
 		if (a.stores)
 			q->w->buf[a.buf] = 0;
 		if (is_row(&p->buf[a.buf]) && is_lane &&
@@ -167,6 +204,60 @@ agree(struct asking *q, const struct touch *t)
 
 	*loop = *buf = lanes ? lanes_of(t->by, lanes) : 0;
 	return *loop + *buf == before;
+}
+
+/* ---- what is left over --------------------------------------------------------------------------------- */
+uint32_t
+wide_part(int64_t left, uint32_t lanes)
+{
+	while (lanes > left)
+		lanes /= 2;
+	return lanes;
+}
+
+/* Of a loop with constant bounds. */
+static int64_t
+trips_of(const struct tir *p, st_id loop)
+{
+	int64_t from = 0, to = 0;
+
+	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to)
+	    ? to - from
+	    : 0;
+}
+
+/* Loops and rows that go by fewer lanes than there are, because their elements are no multiple of those: what
+ * is left over goes by halves.  All loops that touch such a row go through all of it, and are such loops. */
+static void
+mix_parts(struct asking *q)
+{
+	const struct tir *p = q->p;
+	bool *loop = NEW_ARRAY(p->arena, bool, p->n_st + 1), *buf = NEW_ARRAY(p->arena, bool, p->n_buf + 1),
+	     again = true;
+
+	for (st_id i = 0; i < p->n_st; i++)
+		loop[i] = q->w->loop[i] && wide_part(trips_of(p, i), q->lanes) > q->w->loop[i];
+	for (buf_id b = 0; b < p->n_buf; b++)
+		buf[b] = q->w->buf[b] && !q->is_read_apart[b];
+	while (again) {
+		again = false;
+		for (uint32_t k = 0; k < q->n; k++) {
+			const struct touch *t = &q->touch[k];
+
+			if (!loop[t->loop] && !buf[t->buf])
+				continue;
+			if (loop[t->loop] && buf[t->buf] && t->is_whole)
+				continue;
+			loop[t->loop] = buf[t->buf] = false;
+			again = true;
+		}
+	}
+	for (st_id i = 0; i < p->n_st; i++)
+		if (loop[i])
+			q->w->loop[i] = wide_part(trips_of(p, i), q->lanes);
+	for (buf_id b = 0; b < p->n_buf; b++)
+		if (buf[b])
+			q->w->buf[b] = wide_part(p->buf[b].dim[0], q->lanes);
 }
 
 /* A variable is no array: where an index of one hangs on a loop, each iteration is text, or all of it lies in
@@ -200,7 +291,11 @@ is_written_out(const struct tir *p, st_id loop)
 void
 find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out)
 {
-	struct asking q = {.p = p, .sharing = g, .w = out, .lanes = lanes};
+	struct asking q = {.p = p,
+	    .sharing = g,
+	    .w = out,
+	    .lanes = lanes,
+	    .is_read_apart = NEW_ARRAY(a, bool, p->n_buf + 1)};
 	bool again = true;
 
 	*out = (struct wide){.loop = NEW_ARRAY(a, uint32_t, p->n_st + 1),
@@ -220,6 +315,7 @@ find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_
 		for (uint32_t k = 0; k < q.n; k++)
 			again |= !agree(&q, &q.touch[k]);
 	}
+	mix_parts(&q);
 	for (st_id i = 0; i < p->n_st; i++)
 		if (p->st[i].op == ST_let && p->st[i].up != ST_NONE && out->loop[p->st[i].up])
 			out->var[p->st[i].ref] = true;

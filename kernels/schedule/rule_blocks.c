@@ -23,7 +23,7 @@ blocks_of(int64_t trips)
 	return 0;
 }
 
-/* The outermost loop over elements; UINT32_MAX: none, or threads have enough to share before it. */
+/* The outermost loop over elements; UINT32_MAX: none, or results enough before it, which are no few. */
 static uint32_t
 loop_to_split(const struct tir *p, blk_id b, const struct nest *nest)
 {
@@ -36,8 +36,8 @@ loop_to_split(const struct tir *p, blk_id b, const struct nest *nest)
 
 		if (counts && blocks_of(loop_trips(p, loop)) > 0)
 			return k;
-		if (!counts && k == 0 && loop_along_memory(p, b) != loop)
-			range = loop_trips(p, loop);
+		if (!counts && loop_along_memory(p, b) != loop)
+			range *= MIN_OF(loop_trips(p, loop), (int64_t)FEW_RANGE);
 		if (range >= FEW_RANGE)
 			return UINT32_MAX;
 	}

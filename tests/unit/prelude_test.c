@@ -75,6 +75,12 @@ static const struct function {
 #undef X
 };
 
+/* Two operands by vectors of W lanes. */
+#define BY_VECTORS(NAME, W, VALUE)                                                                           \
+	"void t_" NAME #W "(const float *p, const float *q, float *z, long n)\n"                             \
+	"{ for (long i = 0; i < n; i += " #W ") { k_v" #W " x = *(k_f" #W " *)(p + i), y = *(k_f" #W         \
+	" *)(q + i); *(k_f" #W " *)(z + i) = " VALUE "; } }\n"
+
 static const char text[] =
 #define X(N, F, FROM, TO, REL, ABS)                                                                          \
 	"void t_" #N "(const float *restrict x, float *restrict y, long n)\n"                                \
@@ -96,6 +102,12 @@ static const char text[] =
 	"n)\n"
 	"{ for (long i = 0; i < n; i++) { y[i] = k_store_f16(x[i]); z[i] = k_store_bf16(x[i]); } }\n";
 
+static const char vectors[] = BY_VECTORS("min", 4, "k_min_v4(x, y)") BY_VECTORS("min", 8, "k_min_v8(x, y)")
+    BY_VECTORS("max", 4, "k_max_v4(x, y)") BY_VECTORS("max", 8, "k_max_v8(x, y)")
+	BY_VECTORS("lower", 4, "k_select_lt_v4(x, y, x, y)")
+	    BY_VECTORS("lower", 8, "k_select_lt_v8(x, y, x, y)") BY_VECTORS("relu", 4, "k_relu_v4(x)")
+		BY_VECTORS("relu", 8, "k_relu_v8(x)");
+
 static void *lib;
 
 static int
@@ -114,6 +126,7 @@ setup(void **state)
 	sb_init(&sb, &a);
 	sb_add(&sb, prelude_c(&a, &target_avx2));
 	sb_addz(&sb, text);
+	sb_addz(&sb, vectors);
 	if (!os_write_file(os_real(), c, (struct bytes){(const uint8_t *)sb.p, sb.n}, &e))
 		return -1;
 	sb_init(&cmd, &a);
@@ -248,23 +261,26 @@ test_functions(void **state)
 	assert_int_equal(bad, 0);
 }
 
+/* Where either is no number neither is the result, of single floats and of vectors. */
 static void
 test_not_a_number_stays(void **state)
 {
+	static const char *const least[] = {"min", "min4", "min8"}, *const most[] = {"max", "max4", "max8"};
 	float x[64], y[64], z[64];
-	loop2 *least = find2("min"), *most = find2("max");
 
 	(void)state;
 	for (int i = 0; i < 64; i++) {
 		x[i] = i % 3 == 0 ? NAN : (float)i;
 		y[i] = i % 5 == 0 ? NAN : (float)(40 - i);
 	}
-	least(x, y, z, 64);
-	for (int i = 0; i < 64; i++)
-		assert_true(i % 3 && i % 5 ? z[i] == fminf(x[i], y[i]) : z[i] != z[i]);
-	most(x, y, z, 64);
-	for (int i = 0; i < 64; i++)
-		assert_true(i % 3 && i % 5 ? z[i] == fmaxf(x[i], y[i]) : z[i] != z[i]);
+	for (size_t k = 0; k < COUNT_OF(least); k++) {
+		find2(least[k])(x, y, z, 64);
+		for (int i = 0; i < 64; i++)
+			assert_true(i % 3 && i % 5 ? z[i] == fminf(x[i], y[i]) : z[i] != z[i]);
+		find2(most[k])(x, y, z, 64);
+		for (int i = 0; i < 64; i++)
+			assert_true(i % 3 && i % 5 ? z[i] == fmaxf(x[i], y[i]) : z[i] != z[i]);
+	}
 	for (int at = 0; at < 32; at++) {
 		for (int i = 0; i < 32; i++)
 			x[i] = i == at ? NAN : (float)i;
@@ -275,6 +291,28 @@ test_not_a_number_stays(void **state)
 		x[i] = (float)i;
 	find1("foldadd")(x, y, 64);
 	assert_true(y[0] == 64.0f * 63.0f / 2);
+}
+
+/* A choice by order takes the second where the comparison is of no number; relu keeps what is none. */
+static void
+test_choices_of_vectors(void **state)
+{
+	static const char *const lower[] = {"lower4", "lower8"}, *const relu[] = {"relu4", "relu8"};
+	float x[64], y[64], z[64];
+
+	(void)state;
+	for (int i = 0; i < 64; i++) {
+		x[i] = edges[i % (int)COUNT_OF(edges)];
+		y[i] = edges[(i * 7 + 3) % (int)COUNT_OF(edges)];
+	}
+	for (size_t k = 0; k < COUNT_OF(lower); k++) {
+		find2(lower[k])(x, y, z, 64);
+		for (int i = 0; i < 64; i++)
+			assert_memory_equal(&z[i], x[i] < y[i] ? &x[i] : &y[i], 4);
+		find2(relu[k])(x, y, z, 64);
+		for (int i = 0; i < 64; i++)
+			assert_true(x[i] != x[i] ? z[i] != z[i] : z[i] == (x[i] < 0 ? 0 : x[i]));
+	}
 }
 
 static void
@@ -321,6 +359,7 @@ main(void)
 	    cmocka_unit_test(test_functions),
 	    cmocka_unit_test(test_powers),
 	    cmocka_unit_test(test_not_a_number_stays),
+	    cmocka_unit_test(test_choices_of_vectors),
 	    cmocka_unit_test(test_half_floats),
 	};
 
