@@ -79,6 +79,8 @@ note_vectors(struct finding *f, st_id loop, uint32_t lanes)
 
 	if (!ix_is_const(x, s->from, &from) || !ix_is_const(x, s->to, &end))
 		bug("vectors of a loop without constant bounds");
+	if (end - from > WIDE_AS_TEXT) /* a body of its own */
+		return;
 	f->at.lane = &lane;
 	f->at.times = 0;
 	for (int64_t at = from; at < end; at += wide_part(end - at, lanes))

@@ -76,19 +76,17 @@ bool is_apart(const struct tir *p, st_id loop, const struct sharing *g);
 /* ... and one over such a result? */
 bool is_independent(const struct tir *p, st_id loop, const struct sharing *g);
 
-/* wide.c: loops and rows that are printed as vectors.  Of the program that is printed. */
+/* wide.c: loops and rows that are printed as vectors.  Of so many floats at most each vector is text. */
+enum { LEAST_LANES = 4, WIDE_AS_TEXT = 64 };
 struct wide {
-	/* Lanes of the vectors that a statement, a loop, goes by, and that a buffer is an array of; 0: it is
-	 * no such. What is left over of whole ones goes by halves (wide_part), a variable each. */
+	/* Lanes that a statement, a loop, and a buffer go by; 0: none.  The rest: halves, a variable each. */
 	uint32_t *loop, *buf;
 	bool *var; /* of each let's number: it names a vector */
 };
-/* Is it a loop that moves an array of variables? */
-bool is_written_out(const struct tir *p, st_id loop);
-/* Is it a choice by the order of two floats, as vectors have it?  how: the comparison. */
+bool is_written_out(const struct tir *p, st_id loop); /* one that moves an array of variables */
+/* Is it a choice by the order of two floats?  how: the comparison. */
 bool chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how);
-/* Lanes of the vector that begins where so many elements are left. */
-uint32_t wide_part(int64_t left, uint32_t lanes);
+uint32_t wide_part(int64_t left, uint32_t lanes); /* lanes of the next vector of what is left */
 /* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
@@ -175,8 +173,9 @@ struct printing {
 	uint32_t n_bases;    /* variables of this pass, so far */
 	const bool *written; /* of each buffer: by this pass */
 	axis_id lane;        /* of the loop that is printed as vectors; AXIS_NONE */
-	int64_t lane_at;     /* its first value in this vector */
-	uint32_t vec;        /* lanes of the vector */
+	int64_t lane_at;     /* its first value in this vector; where lane_loops, its variable is that */
+	bool lane_loops;
+	uint32_t vec; /* lanes of the vector */
 	struct strbuf sb;
 	int depth;
 	const struct threads *threads; /* of the pass, on a GPU */
@@ -199,6 +198,7 @@ const char *call_text(const struct dialect *d, const struct st *s); /* NULL: it 
 void print_table(struct printing *g, buf_id b);
 void print_store(struct printing *g, const struct st *s);
 void print_loop(struct printing *g, st_id i, const char *from, const char *to);
+void print_statement(struct printing *g, st_id i);
 void print_body(struct printing *g, st_id first, st_id end);
 /* A variable of a thread, or several. */
 bool in_register(const struct tir_buf *b);

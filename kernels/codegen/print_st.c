@@ -88,7 +88,8 @@ print_store(struct printing *g, const struct st *s)
 	else if (is_half)
 		print_line(g, "%s = k_store_%s(%s);", to, dtype_name(b->type), print_ex(g, s->value));
 	else
-		print_line(g, "%s = %s;", to, print_ex(g, s->value));
+		print_line(g, "%s = %s;", to,
+		    g->lane == AXIS_NONE ? print_ex(g, s->value) : vector_text(g, s->value));
 }
 
 const char *
@@ -178,6 +179,16 @@ print_alloc(struct printing *g, buf_id buf)
 }
 
 static void
+print_let(struct printing *g, const struct st *s)
+{
+	if (g->lane == AXIS_NONE)
+		print_line(g, "const %s v%u = %s;", print_computed_type(ex_get(g->p->tx, s->value)->type),
+		    s->ref, print_ex(g, s->value));
+	else
+		print_line(g, "const k_v%u v%u = %s;", g->vec, s->ref, vector_text(g, s->value));
+}
+
+void
 print_statement(struct printing *g, st_id i)
 {
 	const struct st *s = &g->p->st[i];
@@ -197,8 +208,7 @@ print_statement(struct printing *g, st_id i)
 		print_if(g, i);
 		return;
 	case ST_let:
-		print_line(g, "const %s v%u = %s;", print_computed_type(ex_get(g->p->tx, s->value)->type),
-		    s->ref, print_ex(g, s->value));
+		print_let(g, s);
 		return;
 	case ST_store:
 		print_store(g, s);

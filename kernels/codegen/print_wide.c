@@ -1,5 +1,6 @@
-/* kernels/codegen/print_wide.c: a loop over lanes as vectors, which wide.c has found.  A value that is the
- * same for all lanes stays a scalar: operators of C take both. */
+/* kernels/codegen/print_wide.c: a loop over lanes as vectors, which wide.c has found: each as text, or a loop
+ * over those that are whole.  A value that is the same for all lanes stays a scalar: operators of C take
+ * both. */
 #include "codegen_int.h"
 
 const char *
@@ -40,7 +41,8 @@ print_lanes(struct printing *g, buf_id b, ix_id i)
 	const struct tx_subst sub = {.to = &to, .first = g->lane, .n = 1};
 	int64_t at;
 
-	i = ix_subst(g->p->tx, &sub, i);
+	if (!g->lane_loops)
+		i = ix_subst(g->p->tx, &sub, i);
 	if (!g->wide.buf[b])
 		return arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));
 	if (ix_is_const(g->p->tx, i, &at))
@@ -76,43 +78,63 @@ vector_text(struct printing *g, ex_id e)
 	return arena_printf(g->a, "%s - (k_v%u){0}", print_ex(g, e), g->vec);
 }
 
+/* Each vector has names of its own. */
 static void
-print_vector(struct printing *g, st_id loop)
+print_vector(struct printing *g, st_id loop, bool has_names)
 {
-	for (st_id k = loop + 1; k < g->p->st[loop].end; k++) {
-		const struct st *s = &g->p->st[k];
-		const char *value = vector_text(g, s->value);
+	if (has_names)
+		print_line(g, "{");
+	g->depth += has_names;
+	for (st_id k = loop + 1; k < g->p->st[loop].end; k++)
+		print_statement(g, k);
+	g->depth -= has_names;
+	if (has_names)
+		print_line(g, "}");
+}
 
-		if (s->op == ST_let)
-			print_line(g, "const k_v%u v%u = %s;", g->vec, s->ref, value);
-		else
-			print_line(g, "%s = %s;", print_element(g, s->ref, s->at), value);
-	}
+/* The whole vectors of a long loop, up to element `to`. */
+static void
+print_vectors_of_loop(struct printing *g, st_id i, int64_t from, int64_t to)
+{
+	const struct st *s = &g->p->st[i];
+	const char *v = print_axis(g, s->axis);
+
+	print_line(g, "for (%s %s = %lldL; %s < %lldL; %s += %u) {", g->d->index, v, (long long)from, v,
+	    (long long)to, v, g->vec);
+	g->depth++;
+	g->lane_loops = true;
+	print_body(g, i + 1, s->end);
+	g->lane_loops = false;
+	g->depth--;
+	print_line(g, "}");
+	g->axis[s->axis] = NULL;
 }
 
 void
 print_wide(struct printing *g, st_id i)
 {
 	const struct st *s = &g->p->st[i];
-	bool names = false; /* each vector has its own */
+	bool has_names = false;
 	int64_t from, to;
 
 	if (!ix_is_const(g->p->tx, s->from, &from) || !ix_is_const(g->p->tx, s->to, &to))
 		bug("vectors of a loop without constant bounds");
 	for (st_id k = i + 1; k < s->end; k++)
-		names |= g->p->st[k].op == ST_let;
+		has_names |= g->p->st[k].op == ST_let;
 	g->lane = s->axis;
-	for (g->lane_at = from; g->lane_at < to; g->lane_at += g->vec) {
+	g->vec = g->wide.loop[i];
+	g->lane_at = from;
+	if (to - from > WIDE_AS_TEXT) {
+		g->lane_at = to - (to - from) % g->vec;
+		print_vectors_of_loop(g, i, from, g->lane_at);
+	}
+	for (; to - g->lane_at >= LEAST_LANES; g->lane_at += g->vec) {
 		g->vec = wide_part(to - g->lane_at, g->wide.loop[i]);
-		if (names)
-			print_line(g, "{");
-		g->depth += names;
-		print_vector(g, i);
-		g->depth -= names;
-		if (names)
-			print_line(g, "}");
+		print_vector(g, i, has_names);
 	}
 	g->lane = AXIS_NONE;
+	if (g->lane_at < to)
+		print_loop(g, i, print_ix(g, ix_const(g->p->tx, g->lane_at)), print_ix(g, s->to));
 }
 
 bool

@@ -7,10 +7,11 @@
  * A compiler makes the same of the loop, in three times the time: it unrolls, looks for vectors and finds out
  * that the array need not be in memory, for each of some hundred loops of a kernel.  A row is of vectors
  * where all that stores it is; so loops and rows are asked again until nothing changes.  What is left over of
- * whole vectors goes by halves of them: 20 elements by 16 lanes and 4, not five times 4. */
+ * whole vectors goes by halves of them: 20 elements by 16 lanes and 4, not five times 4.  A long loop stays
+ * one, over vectors. */
 #include "codegen_int.h"
 
-enum { LEAST_LANES = 4, MOST_FLOATS = 64 };
+enum { MOST_FLOATS = WIDE_AS_TEXT };
 
 /* A statement of a row's loop touches an array in registers. */
 struct touch {
@@ -111,7 +112,7 @@ lanes_of_loop(struct asking *q, st_id i)
 	int64_t from, to;
 
 	if (s->op != ST_for || is_range(p, i) || !ix_is_const(p->tx, s->from, &from) ||
-	    !ix_is_const(p->tx, s->to, &to) || to - from > MOST_FLOATS)
+	    !ix_is_const(p->tx, s->to, &to))
 		return 0;
 	for (st_id k = i + 1; k < s->end; k++) {
 		const struct st *b = &p->st[k];
@@ -123,7 +124,9 @@ lanes_of_loop(struct asking *q, st_id i)
 			!is_along(p, s->axis, b->at)))
 			return 0;
 	}
-	return is_apart(p, i, q->sharing) ? lanes_of(to - from, q->lanes) : 0;
+	if (!is_apart(p, i, q->sharing))
+		return 0;
+	return to - from > WIDE_AS_TEXT ? q->lanes : lanes_of(to - from, q->lanes);
 }
 
 /* ---- rows in registers --------------------------------------------------------------------------------- */
