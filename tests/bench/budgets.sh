@@ -29,6 +29,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
 unset KORCH_DAEMON KORCH_DATA KORCH_BUDGET
+export KORCH_TRAIN=never # a daemon that has measured would train beside what comes next
 export KORCH_TRUST=any # plans of several data folders, all made here
 field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,}\"]*\).*/\1/p"; }
 

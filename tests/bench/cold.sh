@@ -36,6 +36,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
 unset KORCH_DAEMON KORCH_DATA KORCH_BUDGET
+export KORCH_TRAIN=never # a daemon that has measured would train beside what comes next
 most=0.45
 [ -z "$retune" ] || most=0.25
 

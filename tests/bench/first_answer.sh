@@ -33,6 +33,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_DATA_HOME=$work/data XDG_CACHE_HOME=$work/cache
 unset KORCH_DAEMON KORCH_DATA KORCH_BUDGET
+export KORCH_TRAIN=never # a daemon that has measured would train beside what comes next
 field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,}\"]*\).*/\1/p"; }
 seconds() { awk -v a="$1" -v b="$2" 'BEGIN {printf "%.2f", b - a}'; }
 at() { date -u -d "$1" +%s.%N; }

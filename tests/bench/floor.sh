@@ -30,6 +30,7 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset KORCH_DAEMON KORCH_DATA KORCH_BUDGET
+export KORCH_TRAIN=never # a daemon that has measured would train beside what comes next
 export XDG_CACHE_HOME=$work/cache
 field() { sed -n "s/.*\"$1\": *\"\{0,1\}\([^,}\"]*\).*/\1/p"; }
 

@@ -32,6 +32,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_DATA_HOME=${data:-$work/data} XDG_CACHE_HOME=$work/cache
 unset KORCH_DAEMON KORCH_DATA KORCH_BUDGET
+export KORCH_TRAIN=never # a daemon that has measured would train beside what comes next
 mkdir -p "$XDG_DATA_HOME"
 
 # submit MODEL SECONDS [OPTION...]: what fails is said, and the next model comes
