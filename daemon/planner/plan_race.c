@@ -21,6 +21,8 @@
 enum { VIEWS = 3, ENTRANTS = VIEWS + RIVALS_MAX + 4 };
 /* Entrants with a sum above that are not worth the builds; what a plan of fewer kernels may cost more. */
 static const double hopeless = 1.3, for_fewer = 0.03;
+/* Of a plan's time: less is no difference between two. */
+static const double alike = 0.001;
 /* Of plans below that, sums say little (their operands lie in caches), and building them is cheap. */
 static const int64_t small_ns = 2000000;
 /* Of timing, for each plan. */
@@ -444,7 +446,8 @@ may_win(const struct game *g, uint32_t i)
 	return !g->t->choice.proved || g->of[i].is_plain || g->of[i].is_before;
 }
 
-/* The fastest; the choice where it is as fast, by all that these runs tell. */
+/* The fastest; the choice where it is as fast, by all that these runs tell.  (Its kernels are measured; what
+ * was there before measuring may be as fast to the last hundredth of a microsecond, and is a guess.) */
 static uint32_t
 fastest(const struct game *g, const struct m_timing *x)
 {
@@ -453,7 +456,8 @@ fastest(const struct game *g, const struct m_timing *x)
 	for (uint32_t i = 1; i < g->n; i++)
 		if (may_win(g, i) && x[i].median_ns < x[best].median_ns)
 			best = i;
-	return (double)(x[0].median_ns - x[best].median_ns) > hypot(error_of(&x[0]), error_of(&x[best]))
+	return (double)(x[0].median_ns - x[best].median_ns) >
+		MAX_OF(hypot(error_of(&x[0]), error_of(&x[best])), alike * (double)x[0].median_ns)
 	    ? best
 	    : 0;
 }
