@@ -53,16 +53,16 @@ static const struct bench_case {
 	"%0 = input f32[1,112,112,64]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
 	"lo=[0,1,1,0] hi=[0,1,1,0]\n"
 	"output %1\n"},
-    {"max pool 3x3 stride 2, 16 times 28@22", 1.25 * 16 * 22 * 22 * 28, 6,
+    {"max pool 3x3 stride 2, 16 times 28@22", 1.25 * 16 * 22 * 22 * 28, 4,
 	"%0 = input f32[16,22,22,28]\n%1 = wmax %0 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] "
 	"lo=[0,0,0,0] hi=[0,1,1,0]\noutput %1\n"},
-    {"max pool of relu and concat 256@27", 1.25 * 27 * 27 * 256, 6,
+    {"max pool of relu and concat 256@27", 1.25 * 27 * 27 * 256, 4,
 	"%0 = input f32[1,27,27,128]\n%1 = input f32[1,27,27,128]\n%2 = relu %0\n%3 = relu %1\n%4 = concat "
 	"%2 %3 axis=3\n%5 = wmax %4 kernel=[1,3,3,1] stride=[1,2,2,1] dilation=[1,1,1,1] lo=[0,0,0,0] "
 	"hi=[0,0,0,0]\noutput %5\n"},
-    {"row maxima 8x256x256", 1.0 * 8 * 256 * 256, 4,
+    {"row maxima 8x256x256", 1.0 * 8 * 256 * 256, 3,
 	"%0 = input f32[8,256,256]\n%1 = rmax %0 axes=[2]\noutput %1\n"},
-    {"truth values as floats 2048x257", 1.25 * 2048 * 257, 4,
+    {"truth values as floats 2048x257", 1.25 * 2048 * 257, 3,
 	"%0 = input bool[2048,257]\n%1 = cast %0 to=f32\noutput %1\n"},
     {"upsample x2 and concat 128@80", (1600.0 + 6400 + 12800) * 128, 4,
 	"%0 = input f32[1,40,40,128]\n%1 = input f32[1,80,80,128]\n%2 = reshape %0 shape=[1,40,1,40,1,128]\n"
