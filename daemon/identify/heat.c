@@ -250,7 +250,7 @@ since_last_use(const struct run *r, const struct cand *c, uint32_t t)
 			break;
 	}
 	while (at-- > 0 && n <= r->caches->last) {
-		if (reads(r->g, at, t))
+		if (r->moved[at] > 0 && reads(r->g, at, t)) /* (another maker is not run) */
 			return n;
 		n = plus(n, r->moved[at]);
 	}
@@ -262,8 +262,8 @@ heat_of_weight(const struct run *r, const struct cand *c, uint32_t t)
 {
 	size_t n = plus(r->weights, r->live);
 
-	if (r->uses[t] > 1 && n > r->caches->last)
-		n = since_last_use(r, c, t);
+	if (r->uses[t] > 1)
+		n = MIN_OF(n, since_last_use(r, c, t));
 	return fits(r, n) ? HEAT_HOT : r->caches->last > 0 && n <= r->caches->last ? HEAT_NEAR : HEAT_COLD;
 }
 

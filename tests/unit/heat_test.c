@@ -58,6 +58,7 @@ static const struct heat_case {
     {"a weight is used again", STEPS, 1 << 20, (size_t)10 << 20, 8, "hnh"},
     {"of two uses one comes too late", STEPS, 1 << 20, (size_t)8 << 20, 8, "hch"},
     {"so soon that it is hot", STEPS, (size_t)20 << 20, (size_t)10 << 20, 8, "hhh"},
+    {"near as all weights are, hot by its last use", STEPS, (size_t)20 << 20, (size_t)16 << 20, 8, "hhh"},
     {"another is used once", STEPS, 1 << 20, (size_t)10 << 20, 6, "hcc"},
     {"the older one fits, too", HEAD BODY TAIL, 100 << 10, 1 << 24, 8, "hhc"},
 };
