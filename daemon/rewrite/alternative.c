@@ -141,9 +141,12 @@ alt_map_before_gather(struct rw *r, const struct node *n, struct other *out)
 
 /* A transposed convolution each of whose results meets one tap: as far apart as the window is large. */
 static bool
-meets_one_tap(const struct node *n, const struct shape *w)
+meets_one_tap(const struct rw *r, const struct node *n)
 {
-	if (n->prim != PRIM_conv || at_get(&n->at, ATTR_group) != 1 || w->rank * 2 > MAX_RANK + 2)
+	if (n->prim != PRIM_conv || at_get(&n->at, ATTR_group) != 1)
+		return false;
+	const struct shape *w = rw_shape(r, n->in[1]);
+	if (w->rank * 2 > MAX_RANK + 2)
 		return false;
 	for (int d = 0; d < w->rank - 2; d++)
 		if (w->dim[d] < 2 || at_ints(&n->at, ATTR_ldil)[d] != w->dim[d] ||
@@ -182,21 +185,18 @@ alt_taps_as_columns(struct rw *r, const struct node *n, struct other *out)
 {
 	static const int64_t ones[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1}, none[MAX_RANK] = {0};
 
-	if (n->prim != PRIM_conv || !meets_one_tap(n, rw_shape(r, n->in[1])))
+	if (!meets_one_tap(r, n))
 		return false;
 	const struct shape to = *rw_shape(r, n->out[0]), w = *rw_shape(r, n->in[1]),
 			   x = *rw_shape(r, n->in[0]);
 	const int dims = w.rank - 2;
 	struct shape apart = {.rank = 2 * dims + 2};
 	int64_t perm[MAX_RANK] = {0};
-	struct attrs at = {0};
+	struct attrs at = n->at; /* stride, dilation and group are one */
 
 	at_list(&at, ATTR_lo, dims, none);
 	at_list(&at, ATTR_hi, dims, none);
-	at_list(&at, ATTR_stride, dims, ones);
-	at_list(&at, ATTR_dilation, dims, ones);
 	at_list(&at, ATTR_ldil, dims, ones);
-	at_int(&at, ATTR_group, 1);
 	for (int d = 0; d < dims; d++) { /* pixels, then taps: a pixel's taps beside it */
 		apart.dim[1 + d] = x.dim[1 + d];
 		apart.dim[1 + dims + d] = w.dim[d];

@@ -11,8 +11,6 @@
  * one, over vectors. */
 #include "codegen_int.h"
 
-enum { MOST_FLOATS = WIDE_AS_TEXT };
-
 /* A statement of a row's loop touches an array in registers. */
 struct touch {
 	st_id loop;
@@ -38,6 +36,17 @@ lanes_of(int64_t n, uint32_t most)
 	while (most >= LEAST_LANES && n % most)
 		most /= 2;
 	return most >= LEAST_LANES ? most : 0;
+}
+
+/* Iterations of a loop with constant bounds; 0: it has none such. */
+static int64_t
+trips_of(const struct tir *p, st_id loop)
+{
+	int64_t from = 0, to = 0;
+
+	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to)
+	    ? to - from
+	    : 0;
 }
 
 /* ---- what can be a vector ------------------------------------------------------------------------------ */
@@ -109,10 +118,9 @@ lanes_of_loop(struct asking *q, st_id i)
 {
 	const struct tir *p = q->p;
 	const struct st *s = &p->st[i];
-	int64_t from, to;
+	const int64_t n = s->op == ST_for && !is_range(p, i) ? trips_of(p, i) : 0;
 
-	if (s->op != ST_for || is_range(p, i) || !ix_is_const(p->tx, s->from, &from) ||
-	    !ix_is_const(p->tx, s->to, &to))
+	if (n <= 0)
 		return 0;
 	for (st_id k = i + 1; k < s->end; k++) {
 		const struct st *b = &p->st[k];
@@ -126,7 +134,7 @@ lanes_of_loop(struct asking *q, st_id i)
 	}
 	if (!is_apart(p, i, q->sharing))
 		return 0;
-	return to - from > WIDE_AS_TEXT ? q->lanes : lanes_of(to - from, q->lanes);
+	return n > WIDE_AS_TEXT ? q->lanes : lanes_of(n, q->lanes);
 }
 
 /* ---- rows in registers --------------------------------------------------------------------------------- */
@@ -153,7 +161,7 @@ divides_first(const struct tir *p, st_id loop, ixv_id at)
 	n = *ix_get(p->tx, ix_addc(p->tx, i, from));
 	if (n.kind != IX_LIN)
 		return n.kind == IX_AXIS ? 1 : 0;
-	by = gcd(n.c, MOST_FLOATS);
+	by = gcd(n.c, WIDE_AS_TEXT);
 	for (uint32_t k = 0; k < n.n_terms; k++)
 		by = gcd(by, n.terms[k].coef);
 	return by;
@@ -163,10 +171,10 @@ divides_first(const struct tir *p, st_id loop, ixv_id at)
 static bool
 is_whole(const struct tir *p, st_id loop, buf_id b, ixv_id at)
 {
-	int64_t from, to;
+	int64_t from;
 
-	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to) &&
-	    from == 0 && to == p->buf[b].dim[0] &&
+	return ix_is_const(p->tx, p->st[loop].from, &from) && from == 0 &&
+	    trips_of(p, loop) == p->buf[b].dim[0] &&
 	    ixv_get(p->tx, at).i[0] == ix_axis(p->tx, p->st[loop].axis);
 }
 
@@ -218,17 +226,6 @@ wide_part(int64_t left, uint32_t lanes)
 	return lanes;
 }
 
-/* Of a loop with constant bounds. */
-static int64_t
-trips_of(const struct tir *p, st_id loop)
-{
-	int64_t from = 0, to = 0;
-
-	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to)
-	    ? to - from
-	    : 0;
-}
-
 /* Loops and rows that go by fewer lanes than there are, because their elements are no multiple of those: what
  * is left over goes by halves.  All loops that touch such a row go through all of it, and are such loops. */
 static void
@@ -271,10 +268,9 @@ is_written_out(const struct tir *p, st_id loop)
 	const axis_id axis = p->st[loop].axis;
 	struct accesses l = {.n = 0};
 	bool of_variables = false;
-	int64_t from, to;
+	const int64_t n = is_range(p, loop) ? 0 : trips_of(p, loop);
 
-	if (is_range(p, loop) || !ix_is_const(p->tx, p->st[loop].from, &from) ||
-	    !ix_is_const(p->tx, p->st[loop].to, &to) || to - from > MOST_FLOATS)
+	if (n <= 0 || n > WIDE_AS_TEXT)
 		return false;
 	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
 		const struct st *s = &p->st[i];
