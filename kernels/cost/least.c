@@ -12,15 +12,15 @@
  *
  * A store of a vector would take as long as two multiply-adds of one on the cores that are known (one vector
  * of 64 bytes in two cycles beside one multiply-add a cycle, or one in a cycle beside two), but goes on
- * beside the next products: of the measured kernels with one linear primitive the least took .57 of an
+ * beside the next products: of the measured kernels with one linear primitive the least took .21 of an
  * operation for a result (a depthwise window of 8 channels), and on two of three kinds of cores 4.8.  What
  * Winograd's form makes goes through the stack: less than four operations, by the quickest of all rows. */
 #include "cost_int.h"
 
 #include <math.h>
 
-enum { WINO_TAPS = 3 };
-static const double store = 3.6, through = 6, beside = 0.5;
+enum { WINO_TAPS = 3, FEW_COLUMNS = 12 /* MOST_COLUMNS of kernels/schedule/rule_planes.c */ };
+static const double store = 3.6, through = 6, beside = 0.15;
 /* A map's arithmetic for each tile and channel: its multiply-adds, or its
  * additions where those are more, as they have units of their own. */
 static const struct wino_form {
@@ -37,11 +37,17 @@ struct linear {
 	bool is_generated;
 };
 
-/* Columns in vectors of their own, as narrow as there are. */
+/* Columns in vectors of their own, as narrow as there are; few may each have vectors of points of a row. */
 static double
-columns_waste(double c, double lanes)
+columns_waste(const struct linear *l)
 {
-	return c * 2 < lanes ? 1 : form_waste(c, lanes / 2);
+	double c = (double)form_extent(&l->made, l->made.rank - 1), waste = form_waste(c, l->lanes / 2);
+
+	if (c * 2 < l->lanes)
+		return 1;
+	if (l->n->prim == PRIM_conv && c <= FEW_COLUMNS)
+		return fmin(waste, form_waste((double)form_extent(&l->made, l->made.rank - 2), l->lanes));
+	return waste;
 }
 
 /* With a store of each result; waste: vectors that are not full, as a factor. */
@@ -58,7 +64,7 @@ matmul_waste(const struct linear *l)
 	const struct shape *a = &graph_tensor(l->g, l->n->in[0])->shape;
 	const struct boxes *out = &l->made;
 
-	return fmin(columns_waste((double)form_extent(out, out->rank - 1), l->lanes),
+	return fmin(columns_waste(l),
 	    fmin(form_waste((double)form_extent(out, out->rank - 2), l->lanes),
 		form_waste((double)a->dim[a->rank - 1], l->lanes)));
 }
@@ -77,8 +83,8 @@ direct_flops(const struct linear *l)
 	if (l->n->prim != PRIM_conv)
 		return stored_flops(l, l->is_generated ? matmul_waste(l) : 1);
 	if (groups == 1 && l->is_generated)
-		return stored_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(c, l->lanes) : 1);
-	return stored_flops(l, l->is_generated && (double)groups == c ? columns_waste(c, l->lanes) : 1);
+		return stored_flops(l, node_is_anchor(l->g, l->n) ? columns_waste(l) : 1);
+	return stored_flops(l, l->is_generated && (double)groups == c ? columns_waste(l) : 1);
 }
 
 static double
@@ -92,14 +98,6 @@ wino_flops(const struct linear *l, const struct wino_form *f)
 	    (2 * p * p * c_in * c_out + c_in * (f->in + store * (p * p + f->m * f->m)) +
 		c_out * (f->out + store * p * p)) +
 	    through * l->results * c_out / fmax((double)form_extent(&l->made, 3), 1);
-}
-
-/* A generated kernel has a stage of its own for it, which makes all results whoever reads them, unless its
- * sum is short and becomes part of its reader's expression (`keep` in kernels/schedule/lower.c). */
-static bool
-makes_all(const struct graph *g, const struct node *n)
-{
-	return node_is_anchor(g, n);
 }
 
 /* The map that the first operand is, seen through what only moves elements; NULL: none. */
@@ -120,7 +118,7 @@ map_before(const struct graph *g, tensor_id t)
 	return NULL;
 }
 
-/* Elements that are made before the products and stored, as each meets several columns: half of a store, as
+/* Elements that are made before all products and stored, as each meets several columns: half of a store, as
  * some of it goes on beside the products, and all of one where windows meet each several times.  Winograd's
  * form counts what its tiles are cut from itself. */
 static double
@@ -144,19 +142,14 @@ double
 cost_least_flops(const struct graph *g, const struct node *n, const struct boxes *out, const struct hw *hw,
     bool is_generated)
 {
-	const struct shape *y = &graph_tensor(g, n->out[0])->shape;
 	struct linear l = {.g = g, .n = n, .made = *out, .lanes = hw->lanes, .is_generated = is_generated};
 	double best, before = 0;
 
-	if (is_generated && shape_count(y) && makes_all(g, n)) {
-		const struct box all = box_all(y);
-
-		l.made = (struct boxes){.rank = y->rank};
-		boxes_add(&l.made, &all);
-		before = before_flops(g, n);
-	}
 	l.results = boxes_count(&l.made);
 	l.flops = cost_linear_flops(g, n, &l.made, false);
+	if (is_generated && node_is_anchor(g, n) &&
+	    l.results >= (double)shape_count(&graph_tensor(g, n->out[0])->shape))
+		before = before_flops(g, n);
 	best = direct_flops(&l) + before;
 	if (hw->winograd && l.made.n > 0 && node_fills_winograd(g, n, hw->lanes))
 		for (size_t i = 0; i < COUNT_OF(wino_forms); i++)
