@@ -135,6 +135,22 @@ take_shared(struct tiling *t, const struct ex *one, const struct ex *other, axis
 	return t->alike != 1;
 }
 
+/* A weight that another product has put into panels of its tile's columns: how many; 0: it is no such. */
+static int64_t
+panel_of(const struct tiling *t, axis_id column)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_buf *b = &p->buf[t->columns_from];
+	const struct ixv at = ixv_get(p->tx, t->columns_at);
+	const int64_t n = b->dim[b->rank - 1];
+	const ix_id number = ix_axis(p->tx, column);
+
+	return b->form && n % t->lanes == 0 && !ix_is_const(p->tx, at.i[0], NULL) &&
+		at.i[0] == ix_div(p->tx, number, n) && at.i[at.n - 1] == ix_mod(p->tx, number, n)
+	    ? n
+	    : 0;
+}
+
 /* The columns lie along memory in the result, and in their factor, or can be made so. */
 static bool
 find_tile(struct tiling *t)
@@ -151,7 +167,8 @@ find_tile(struct tiling *t)
 	    (!take_apart(t, one, other, column) && !take_shared(t, one, other, column)) ||
 	    !tile_lanes(t, extent_of(p, column)))
 		return false;
-	t->along = dim_along(p, t->columns_at, column);
+	t->panel = panel_of(t, column);
+	t->along = t->panel ? p->buf[t->columns_from].rank - 1 : dim_along(p, t->columns_at, column);
 	if (t->along < 0 || !tile_can_read(t))
 		return false;
 	t->row = row_before(t, t->column);
@@ -511,7 +528,8 @@ tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, dou
 	struct tile_loops l = {"", "", ""};
 	const char *tiles;
 
-	if (!find_tile(&t) || t.row < 0 || t.group || !move_into(q, product, loop, most))
+	if (!find_tile(&t) || t.row < 0 || t.group || t.panel > MAX_OF(vectors, (int64_t)1) * t.lanes ||
+	    !move_into(q, product, loop, most))
 		return false;
 	t.field = -1;
 	take_product(&t);

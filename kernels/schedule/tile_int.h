@@ -18,7 +18,8 @@ struct tiling {
 	buf_id rows_from, columns_from;
 	ixv_id rows_at, columns_at; /* where the factors are read, over iterators of the product */
 	int along;                  /* the dimension of the columns in their factor */
-	int64_t alike;              /* columns that have the other factor in common; 0: all */
+	int64_t panel;   /* their factor lies in panels of so many columns already; 0: it does not */
+	int64_t alike;   /* columns that have the other factor in common; 0: all */
 	int64_t group;   /* ... where these fill no whole vectors: tiles are of one group each; 0: they do */
 	bool is_shifted; /* the last tile of columns begins earlier, to be full */
 	bool is_apart;   /* none have: each column has a window of its own (depthwise) */

@@ -46,6 +46,8 @@ vectors_of(const struct tiling *t, int64_t columns)
 
 	if (t->is_apart)
 		return 1;
+	if (t->panel)
+		return t->panel / t->lanes;
 	if (t->q->target->chosen.nv && t->alike % (t->q->target->chosen.nv * t->lanes) == 0)
 		return MIN_OF(t->q->target->chosen.nv, ceil_div(columns, t->lanes));
 	for (size_t k = 0; k < COUNT_OF(order) - (t->row < 0); k++)
