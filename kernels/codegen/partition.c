@@ -16,6 +16,7 @@ enum {
 	MOST_ROUNDS = 3,
 	LEAST_TILE = 16,
 	MOST_TILE = 1024,
+	TILES = 4, /* for each that has a cut point in it, at least */
 	MOST_PIECES = 16,
 	MOST_CUTS = 64,
 	MOST_STATEMENTS = 2000,
@@ -125,15 +126,38 @@ note_side(void *self, ix_id i)
 		c->side[c->n_side++] = i;
 }
 
-/* The axis alone, and a constant? */
+/* Does the remainder begin again a few times at most?  Then the first multiple of its divisor. */
 static bool
-is_alone(const struct cuts *c, ix_id i, int64_t *coef, int64_t *base)
+begins_again(const struct cuts *c, const struct ix *mod, int64_t *first)
 {
-	const struct ix *n = ix_get(c->p->tx, i);
+	const struct ix *a = ix_get(c->p->tx, mod->a);
 
-	*base = ix_base(c->p->tx, i);
-	return ix_coef(c->p->tx, i, c->axis, coef) && *coef != 0 &&
-	    (n->kind == IX_AXIS || (n->kind == IX_LIN && n->n_terms == 1));
+	*first = ceil_div(a->lo, mod->c) * mod->c;
+	return a->hi - a->lo < MOST_ROUNDS * mod->c;
+}
+
+/* Where the index becomes 0 or more, each of its remainders being what it is between two beginnings. */
+static void
+sign_cuts(struct cuts *c, ix_id i)
+{
+	struct tx *x = c->p->tx;
+	const struct ix n = *ix_get(x, i);
+	int64_t first;
+
+	for (uint32_t k = 0; n.kind == IX_LIN && k < n.n_terms; k++) {
+		const struct ix_term t = n.terms[k];
+		const struct ix mod = *ix_get(x, t.atom);
+
+		if (mod.kind != IX_MOD || !ix_has(x, t.atom, c->axis) || !begins_again(c, &mod, &first))
+			continue;
+		for (int64_t at = first - mod.c; at <= ix_get(x, mod.a)->hi; at += mod.c)
+			sign_cuts(c,
+			    ix_add(x, i,
+				ix_mulc(
+				    x, ix_add(x, ix_addc(x, mod.a, -at), ix_mulc(x, t.atom, -1)), t.coef)));
+		return;
+	}
+	guard_cuts(c, i, 0, INT32_MAX);
 }
 
 /* Where the other side of a min or max is the smaller, and where a remainder begins again: a border that
@@ -141,20 +165,15 @@ is_alone(const struct cuts *c, ix_id i, int64_t *coef, int64_t *base)
 static void
 side_cuts(struct cuts *c, ix_id i)
 {
-	const struct ix n = *ix_get(c->p->tx, i);
-	int64_t coef, base;
-	ix_id d;
+	struct tx *x = c->p->tx;
+	const struct ix n = *ix_get(x, i);
+	int64_t at;
 
-	if (n.kind != IX_MOD) {
-		d = ix_add(c->p->tx, n.a, ix_mulc(c->p->tx, n.b, -1));
-		if (is_alone(c, d, &coef, &base))
-			guard_cuts(c, d, 0, INT32_MAX);
-		return;
-	}
-	if (!is_alone(c, n.a, &coef, &base) || coef != 1 || c->to - c->from >= MOST_ROUNDS * n.c)
-		return;
-	for (int64_t at = ceil_div(c->from + base, n.c) * n.c - base; at < c->to; at += n.c)
-		add_cut(c, at);
+	if (n.kind != IX_MOD)
+		sign_cuts(c, ix_add(x, n.a, ix_mulc(x, n.b, -1)));
+	else if (begins_again(c, &n, &at))
+		for (; at <= ix_get(x, n.a)->hi; at += n.c)
+			guard_cuts(c, ix_addc(x, n.a, -at), 0, INT32_MAX);
 }
 
 static void
@@ -264,16 +283,21 @@ add_piece(struct tir *out, const struct st *loop, ix_id whole, int64_t lo, int64
 	return ix_axis(x, s.axis);
 }
 
-/* Tiles, none of which a cut point is in; 1: none of LEAST_TILE elements. */
+/* Tiles, none of which a cut point is in; else, of many elements, such that few of the tiles have one in
+ * them, the last of which may go over the end; 1: neither. */
 static int64_t
 tile_of(const struct cuts *c)
 {
-	int64_t g = c->to - c->from, most;
+	const int64_t all = c->to - c->from;
+	int64_t g = all, most;
 
 	for (uint32_t k = 0; k < c->n; k++)
 		g = gcd(g, c->at[k] - c->from);
 	for (most = MIN_OF(g, (int64_t)MOST_TILE); g % most; most--)
 		;
+	if (most >= LEAST_TILE)
+		return most;
+	most = MIN_OF(all / TILES / (c->n + 1), (int64_t)MOST_TILE);
 	return most < LEAST_TILE ? 1 : most;
 }
 
@@ -297,12 +321,22 @@ tile_parallel(void *self, struct tir *out, const struct tir *p, st_id i)
 		return false;
 	copying_begin(&y, out, p, i);
 	const ix_id zero = ix_const(p->tx, 0), end = ix_const(p->tx, n),
-		    o = ix_axis(
-			p->tx, tir_for(out, s->name, zero, ix_const(p->tx, (c.to - c.from) / n), s->bind)),
+		    o = ix_axis(p->tx,
+			tir_for(out, s->name, zero, ix_const(p->tx, ceil_div(c.to - c.from, n)), s->bind)),
 		    e = ix_axis(p->tx, tir_for(out, fresh_name(&y, s->name), zero, end, BIND_serial));
+	const bool is_full = (c.to - c.from) % n == 0;
 
 	y.to[s->axis] = ix_addc(p->tx, ix_add(p->tx, ix_mulc(p->tx, o, n), e), c.from);
+	if (!is_full) {
+		const struct tir_guard g = {y.to[s->axis], c.from, c.to};
+		struct st test = {.op = ST_if};
+
+		tir_guards(out, &test, 1, &g);
+		tir_add(out, test);
+	}
 	copy_fresh(&y, i + 1, s->end);
+	if (!is_full)
+		tir_close(out);
 	tir_close(out);
 	tir_close(out);
 	copying_end(&y);
