@@ -190,6 +190,19 @@ moves_with(const struct tir *p, ixv_id at, axis_id a)
 	return moves;
 }
 
+/* Is the place another one in each iteration, and so far from the other one that both are of it alone? */
+static bool
+keeps_apart(const struct tir *p, ixv_id at, ixv_id other, axis_id a)
+{
+	const struct ixv v = ixv_get(p->tx, at), w = ixv_get(p->tx, other);
+	int64_t by, off;
+
+	return at != other && v.n == 1 && w.n == 1 && moves_with(p, at, a) &&
+	    ix_coef(p->tx, v.i[0], a, &by) &&
+	    ix_is_const(p->tx, ix_add(p->tx, v.i[0], ix_mulc(p->tx, w.i[0], -1)), &off) && off < by &&
+	    -off < by;
+}
+
 /* May the two be of one element, though not in one iteration?  Elements of two buffers are apart, but for
  * those of pairs. */
 static bool
@@ -198,7 +211,9 @@ may_meet(const struct tir *p, const struct sharing *g, const struct access *stor
 {
 	if (store->buf != a->buf && !(g->is_shared[store->buf] && g->is_shared[a->buf]))
 		return false;
-	return a->goes_on || store->place != a->place || !moves_with(p, store->place, loop);
+	return a->goes_on ||
+	    ((store->place != a->place || !moves_with(p, store->place, loop)) &&
+		!keeps_apart(p, store->place, a->place, loop));
 }
 
 static bool
