@@ -91,6 +91,11 @@ uint32_t wide_part(int64_t left, uint32_t lanes); /* lanes of the next vector of
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
 
+/* afresh.c: of a body that `first` is the first statement of, behind whose loop statement i stands: operands
+ * that are read through a pointer of the tile's own from there on, in out, one a buffer; false: none is. */
+bool find_afresh(struct arena *a, const struct tir *p, const struct wide *w, uint32_t lanes, st_id first,
+    st_id i, bool *out);
+
 /* bases.c: addresses that statements of one body share but for a constant.  Of the program that is printed.
  */
 struct base {
@@ -172,9 +177,11 @@ struct printing {
 	struct bases bases;  /* that have a variable where the text is */
 	uint32_t n_bases;    /* variables of this pass, so far */
 	const bool *written; /* of each buffer: by this pass */
+	const char **again;  /* of each buffer: a pointer of the tile's own (find_afresh); NULL */
 	axis_id lane;        /* of the loop that is printed as vectors; AXIS_NONE */
 	int64_t lane_at;     /* its first value in this vector; where lane_loops, its variable is that */
 	bool lane_loops;
+	bool is_wide; /* a vector of it, not a single float behind the last one */
 	uint32_t vec; /* lanes of the vector */
 	struct strbuf sb;
 	int depth;

@@ -190,6 +190,7 @@ print_program(struct arena *a, const struct tir *p, uint32_t n_operands, const c
 		return false;
 	q.g.axis = NEW_ARRAY(a, const char *, tx_n_axes(p->tx) + 1);
 	q.g.number = NEW_ARRAY(a, uint32_t, tx_n_axes(p->tx) + 1);
+	q.g.again = NEW_ARRAY(a, const char *, p->n_buf + 1);
 	sb_init(&q.g.sb, a);
 	if (!has_calls(p, d, e))
 		return false;

@@ -23,6 +23,8 @@ print_buf(struct printing *g, buf_id b)
 {
 	const struct tir_buf *f = &g->p->buf[b];
 
+	if (g->again[b])
+		return g->again[b];
 	if (f->role == BUF_OPERAND)
 		return arena_printf(g->a, "x%u", f->index);
 	if (f->role == BUF_RESULT)
@@ -88,8 +90,7 @@ print_store(struct printing *g, const struct st *s)
 	else if (is_half)
 		print_line(g, "%s = k_store_%s(%s);", to, dtype_name(b->type), print_ex(g, s->value));
 	else
-		print_line(g, "%s = %s;", to,
-		    g->lane == AXIS_NONE ? print_ex(g, s->value) : vector_text(g, s->value));
+		print_line(g, "%s = %s;", to, g->is_wide ? vector_text(g, s->value) : print_ex(g, s->value));
 }
 
 const char *
@@ -181,7 +182,7 @@ print_alloc(struct printing *g, buf_id buf)
 static void
 print_let(struct printing *g, const struct st *s)
 {
-	if (g->lane == AXIS_NONE)
+	if (!g->is_wide)
 		print_line(g, "const %s v%u = %s;", print_computed_type(ex_get(g->p->tx, s->value)->type),
 		    s->ref, print_ex(g, s->value));
 	else
@@ -260,19 +261,49 @@ print_bases(struct printing *g, const struct bases *l, st_id i)
 	}
 }
 
+/* Pointers for what statements from i on read anew; where there are some: of which buffers, else NULL. */
+static const bool *
+print_afresh(struct printing *g, st_id first, st_id i)
+{
+	bool *is = NEW_ARRAY(g->a, bool, g->p->n_buf + 1);
+
+	if (!find_afresh(g->a, g->p, &g->wide, g->form->lanes, first, i, is))
+		return NULL;
+	for (buf_id b = 0; b < g->p->n_buf; b++) {
+		is[b] &= g->again[b] == NULL;
+		if (!is[b])
+			continue;
+		const char *name = arena_printf(g->a, "p%u", g->n_bases++);
+
+		print_line(
+		    g, "const %s *%s = %s;", print_stored_type(g->p->buf[b].type), name, print_buf(g, b));
+		print_line(g, "K_HIDE_PLACE(%s);", name);
+		g->again[b] = name;
+	}
+	return is;
+}
+
 void
 print_body(struct printing *g, st_id first, st_id end)
 {
 	const uint32_t outer = g->bases.n;
 	struct bases own = {.n = 0};
+	const bool *again = NULL;
+	bool is_behind = false;
 
 	if (!g->form->indices)
 		find_bases(g->p, &g->wide, first, end, &own);
 	for (st_id i = first; i < end; i = g->p->st[i].end) {
 		if (is_declared(g->p, first, i))
 			continue;
+		if (is_behind && !again)
+			again = print_afresh(g, first, i);
 		print_bases(g, &own, i);
 		print_statement(g, i);
+		is_behind = g->p->st[i].op == ST_for && !g->wide.loop[i];
 	}
+	for (buf_id b = 0; again && b < g->p->n_buf; b++)
+		if (again[b])
+			g->again[b] = NULL;
 	g->bases.n = outer;
 }

@@ -20,6 +20,20 @@ print_vector_name(struct printing *g, buf_id b, int64_t at)
 	return arena_printf(g->a, "%s_%lld", print_buf(g, b), (long long)at);
 }
 
+/* So many elements of the row as the loop goes by, from `at` on: a vector, or a part of one. */
+static const char *
+print_part(struct printing *g, buf_id b, int64_t at)
+{
+	const int64_t n = g->p->buf[b].dim[0], lanes = g->wide.buf[b], off = at % lanes;
+	const char *name = print_vector_name(g, b, at - (at < n - n % lanes ? off : 0));
+
+	if (at >= n - n % lanes || g->vec == lanes)
+		return name;
+	if (g->vec == 1)
+		return arena_printf(g->a, "%s[%lld]", name, (long long)off);
+	return arena_printf(g->a, "k_part%u_%lld(%s, %lld)", g->vec, (long long)lanes, name, (long long)off);
+}
+
 void
 print_vectors(struct printing *g, buf_id b)
 {
@@ -30,7 +44,8 @@ print_vectors(struct printing *g, buf_id b)
 		    g, "k_v%lld %s[%lld];", (long long)lanes, print_buf(g, b), (long long)(whole / lanes));
 	for (int64_t at = whole, part; at < n; at += part) {
 		part = wide_part(n - at, (uint32_t)lanes);
-		print_line(g, "k_v%lld %s;", (long long)part, print_vector_name(g, b, at));
+		print_line(g, "%s %s;", part == 1 ? "float" : arena_printf(g->a, "k_v%lld", (long long)part),
+		    print_vector_name(g, b, at));
 	}
 }
 
@@ -44,9 +59,10 @@ print_lanes(struct printing *g, buf_id b, ix_id i)
 	if (!g->lane_loops)
 		i = ix_subst(g->p->tx, &sub, i);
 	if (!g->wide.buf[b])
-		return arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));
+		return g->vec == 1 ? print_place(g, b, i)
+				   : arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));
 	if (ix_is_const(g->p->tx, i, &at))
-		return print_vector_name(g, b, at);
+		return print_part(g, b, at);
 	return arena_printf(g->a, "%s[%s]", print_buf(g, b), print_ix(g, ix_div(g->p->tx, i, g->vec)));
 }
 
@@ -56,7 +72,7 @@ is_vector(const struct printing *g, ex_id e)
 	const struct ex *n = ex_get(g->p->tx, e);
 	bool is = n->kind == EX_VAR && g->wide.var[n->tensor];
 
-	if (g->lane == AXIS_NONE)
+	if (!g->is_wide)
 		return false;
 	if (n->kind == EX_READ)
 		return ixv_has(g->p->tx, n->at, g->lane);
@@ -78,7 +94,7 @@ vector_text(struct printing *g, ex_id e)
 	return arena_printf(g->a, "%s - (k_v%u){0}", print_ex(g, e), g->vec);
 }
 
-/* Each vector has names of its own. */
+/* Each vector has names of its own; single floats, behind the last, are no vectors. */
 static void
 print_vector(struct printing *g, st_id loop, bool has_names)
 {
@@ -123,16 +139,19 @@ print_wide(struct printing *g, st_id i)
 		has_names |= g->p->st[k].op == ST_let;
 	g->lane = s->axis;
 	g->vec = g->wide.loop[i];
+	g->is_wide = true;
 	g->lane_at = from;
 	if (to - from > WIDE_AS_TEXT) {
 		g->lane_at = to - (to - from) % g->vec;
 		print_vectors_of_loop(g, i, from, g->lane_at);
 	}
-	for (; to - g->lane_at >= LEAST_LANES; g->lane_at += g->vec) {
+	for (; to - g->lane_at >= (to - from > WIDE_AS_TEXT ? LEAST_LANES : 1); g->lane_at += g->vec) {
 		g->vec = wide_part(to - g->lane_at, g->wide.loop[i]);
+		g->is_wide = g->vec > 1;
 		print_vector(g, i, has_names);
 	}
 	g->lane = AXIS_NONE;
+	g->is_wide = false;
 	if (g->lane_at < to)
 		print_loop(g, i, print_ix(g, ix_const(g->p->tx, g->lane_at)), print_ix(g, s->to));
 }

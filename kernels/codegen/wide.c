@@ -7,8 +7,8 @@
  * A compiler makes the same of the loop, in three times the time: it unrolls, looks for vectors and finds out
  * that the array need not be in memory, for each of some hundred loops of a kernel.  A row is of vectors
  * where all that stores it is; so loops and rows are asked again until nothing changes.  What is left over of
- * whole vectors goes by halves of them: 20 elements by 16 lanes and 4, not five times 4.  A long loop stays
- * one, over vectors. */
+ * whole vectors goes by halves of them, and then one by one: 20 elements by 16 lanes and 4, not five times 4,
+ * and 10 by 8 and two floats.  A long loop stays one, over vectors. */
 #include "codegen_int.h"
 
 /* A statement of a row's loop touches an array in registers. */
@@ -17,6 +17,7 @@ struct touch {
 	buf_id buf;
 	int64_t by;    /* a multiple of it is what the loop's first lane touches */
 	bool is_whole; /* the loop goes through the array from its first element to its last */
+	bool is_part;  /* a ragged loop reads it from the first lane of a vector on, and no other loop's */
 };
 struct asking {
 	const struct tir *p;
@@ -27,6 +28,7 @@ struct asking {
 	struct touch *touch;
 	uint32_t n, cap;
 	bool *is_read_apart; /* of each buffer: some of its floats, by what is no loop over lanes */
+	bool *is_ragged;     /* of each loop: one over lanes, but for some floats at its end */
 };
 
 /* The largest power of two up to `most` that divides n; 0: none from LEAST_LANES on. */
@@ -47,6 +49,13 @@ trips_of(const struct tir *p, st_id loop)
 	return ix_is_const(p->tx, p->st[loop].from, &from) && ix_is_const(p->tx, p->st[loop].to, &to)
 	    ? to - from
 	    : 0;
+}
+
+/* Some vectors, as text, and single floats behind them? */
+static bool
+is_ragged(int64_t n)
+{
+	return n > LEAST_LANES && n <= WIDE_AS_TEXT && n % LEAST_LANES;
 }
 
 /* ---- what can be a vector ------------------------------------------------------------------------------ */
@@ -134,6 +143,7 @@ lanes_of_loop(struct asking *q, st_id i)
 	}
 	if (!is_apart(p, i, q->sharing))
 		return 0;
+	q->is_ragged[i] = is_ragged(n);
 	return n > WIDE_AS_TEXT ? q->lanes : lanes_of(n, q->lanes);
 }
 
@@ -178,31 +188,57 @@ is_whole(const struct tir *p, st_id loop, buf_id b, ixv_id at)
 	    ixv_get(p->tx, at).i[0] == ix_axis(p->tx, p->st[loop].axis);
 }
 
+/* Is the loop's first lane the first of a vector of the row, whatever lanes that has? */
+static bool
+begins_vector(const struct tir *p, st_id loop, const struct access *a)
+{
+	enum { MOST_LANES = 16 };
+	const axis_id axis = p->st[loop].axis;
+	int64_t from, off;
+
+	return is_row(&p->buf[a->buf]) && ix_is_const(p->tx, p->st[loop].from, &from) && from == 0 &&
+	    ix_is_const(p->tx,
+		ix_add(p->tx, ixv_get(p->tx, a->place).i[0], ix_mulc(p->tx, ix_axis(p->tx, axis), -1)),
+		&off) &&
+	    off % MOST_LANES == 0;
+}
+
 /* A row that something else stores is an array; what else reads it reads its floats. */
 static void
 note_touches(struct asking *q, st_id i)
 {
 	const struct tir *p = q->p;
 	const st_id up = p->st[i].up;
-	const bool is_lane = up != ST_NONE && p->st[i].op != ST_for && q->w->loop[up];
+	const bool is_in = up != ST_NONE && p->st[i].op != ST_for;
 
 	list_accesses(p, i, &q->l);
 	for (uint32_t k = 0; k < q->l.n; k++) {
 		const struct access a = q->l.at[k];
+		const bool is_lane =
+		    is_in && (q->w->loop[up] || (q->is_ragged[up] && is_ragged(p->buf[a.buf].dim[0])));
 		const int64_t by = is_row(&p->buf[a.buf]) && is_lane ? divides_first(p, up, a.place) : 0;
 
-		if (by) {
+		const bool reads_part =
+		    !by && is_in && q->is_ragged[up] && !a.stores && begins_vector(p, up, &a);
+
+		if (by || reads_part) {
 			GROW(p->arena, q->touch, q->n, q->cap);
-			q->touch[q->n++] = (struct touch){
-			    .loop = up, .buf = a.buf, .by = by, .is_whole = is_whole(p, up, a.buf, a.place)};
+			q->touch[q->n++] = (struct touch){.loop = up,
+			    .buf = a.buf,
+			    .by = by,
+			    .is_whole = is_whole(p, up, a.buf, a.place),
+			    .is_part = reads_part};
+			q->is_read_apart[a.buf] |= reads_part;
 			continue;
 		}
 		q->is_read_apart[a.buf] |= p->st[i].op != ST_call || p->st[i].ref != INTRIN_hold;
 		if (a.stores)
 			q->w->buf[a.buf] = 0;
-		if (is_row(&p->buf[a.buf]) && is_lane &&
-		    (a.stores || ixv_has(p->tx, a.place, p->st[up].axis)))
+		if (is_row(&p->buf[a.buf]) && is_in &&
+		    (a.stores || ixv_has(p->tx, a.place, p->st[up].axis))) {
 			q->w->loop[up] = 0;
+			q->is_ragged[up] = false;
+		}
 	}
 }
 
@@ -223,38 +259,61 @@ wide_part(int64_t left, uint32_t lanes)
 {
 	while (lanes > left)
 		lanes /= 2;
-	return lanes;
+	return lanes < LEAST_LANES ? 1 : lanes;
 }
 
-/* Loops and rows that go by fewer lanes than there are, because their elements are no multiple of those: what
- * is left over goes by halves.  All loops that touch such a row go through all of it, and are such loops. */
-static void
-mix_parts(struct asking *q)
+/* May what is left over of the loop's vectors go by halves?  Not where a part of a row is less than they are.
+ */
+static bool
+may_mix(const struct asking *q, st_id i)
 {
-	const struct tir *p = q->p;
-	bool *loop = NEW_ARRAY(p->arena, bool, p->n_st + 1), *buf = NEW_ARRAY(p->arena, bool, p->n_buf + 1),
-	     again = true;
+	const uint32_t most = q->p->st[i].op == ST_for ? wide_part(trips_of(q->p, i), q->lanes) : 0;
 
-	for (st_id i = 0; i < p->n_st; i++)
-		loop[i] = q->w->loop[i] && wide_part(trips_of(p, i), q->lanes) > q->w->loop[i];
-	for (buf_id b = 0; b < p->n_buf; b++)
-		buf[b] = q->w->buf[b] && !q->is_read_apart[b];
-	while (again) {
+	for (uint32_t k = 0; q->is_ragged[i] && k < q->n; k++)
+		if (q->touch[k].loop == i && q->touch[k].is_part && q->w->buf[q->touch[k].buf] < most)
+			return false;
+	return q->is_ragged[i] || (q->w->loop[i] && most > q->w->loop[i]);
+}
+
+/* All that touch such a row are such loops and go through all of it. */
+static void
+agree_on_parts(const struct asking *q, bool *loop, bool *buf)
+{
+	for (bool again = true; again;) {
 		again = false;
 		for (uint32_t k = 0; k < q->n; k++) {
 			const struct touch *t = &q->touch[k];
+			const bool agrees = loop[t->loop] && buf[t->buf] && t->is_whole;
 
-			if (!loop[t->loop] && !buf[t->buf])
-				continue;
-			if (loop[t->loop] && buf[t->buf] && t->is_whole)
+			if (t->is_part || agrees || (!loop[t->loop] && !buf[t->buf]))
 				continue;
 			loop[t->loop] = buf[t->buf] = false;
 			again = true;
 		}
 	}
+}
+
+/* Loops and rows that go by fewer lanes than there are, because their elements are no multiple of those: what
+ * is left over goes by halves.  A ragged loop over memory alone is its compiler's. */
+static void
+mix_parts(struct asking *q)
+{
+	const struct tir *p = q->p;
+	bool *loop = NEW_ARRAY(p->arena, bool, p->n_st + 1), *buf = NEW_ARRAY(p->arena, bool, p->n_buf + 1);
+
 	for (st_id i = 0; i < p->n_st; i++)
-		if (loop[i])
+		loop[i] = may_mix(q, i);
+	for (buf_id b = 0; b < p->n_buf; b++)
+		buf[b] = !q->is_read_apart[b] &&
+		    (q->w->buf[b] ||
+			(is_row(&p->buf[b]) && p->buf[b].type == DT_f32 && is_ragged(p->buf[b].dim[0])));
+	agree_on_parts(q, loop, buf);
+	for (st_id i = 0; i < p->n_st; i++)
+		if (loop[i] && !q->is_ragged[i])
 			q->w->loop[i] = wide_part(trips_of(p, i), q->lanes);
+	for (uint32_t k = 0; k < q->n; k++)
+		if (loop[q->touch[k].loop] && q->is_ragged[q->touch[k].loop])
+			q->w->loop[q->touch[k].loop] = wide_part(trips_of(p, q->touch[k].loop), q->lanes);
 	for (buf_id b = 0; b < p->n_buf; b++)
 		if (buf[b])
 			q->w->buf[b] = wide_part(p->buf[b].dim[0], q->lanes);
@@ -294,7 +353,8 @@ find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_
 	    .sharing = g,
 	    .w = out,
 	    .lanes = lanes,
-	    .is_read_apart = NEW_ARRAY(a, bool, p->n_buf + 1)};
+	    .is_read_apart = NEW_ARRAY(a, bool, p->n_buf + 1),
+	    .is_ragged = NEW_ARRAY(a, bool, p->n_st + 1)};
 	bool again = true;
 
 	*out = (struct wide){.loop = NEW_ARRAY(a, uint32_t, p->n_st + 1),
@@ -312,7 +372,7 @@ find_wide(struct arena *a, const struct tir *p, const struct sharing *g, uint32_
 	while (again) {
 		again = false;
 		for (uint32_t k = 0; k < q.n; k++)
-			again |= !agree(&q, &q.touch[k]);
+			again |= !q.touch[k].is_part && !agree(&q, &q.touch[k]);
 	}
 	mix_parts(&q);
 	for (st_id i = 0; i < p->n_st; i++)

@@ -89,14 +89,16 @@ prelude_cuda(struct arena *a, bool for_host)
  * vectorises the outer loop with the condition of the wrong iterations (prop/linear_test, seed 1).
  * With vectors and peeling asked for by name -O2 gives the same speed in four fifths of the time.  What is to
  * be written out says so (K_WRITTEN_OUT), so that little else need be.
- * No code-hoisting, tree-bit-ccp and what follows these below: a quarter of what is left, for nothing that a
- * kernel's time shows.  Never among them: gcse and slp-vectorize, without which layouts take up to 1.6 times
- * their time; tree-dominator-opts, on which one loop hangs; one region of registers for all of a function
- * (ira-region=one: convolutions by AVX-512 take 1.04). */
+ * No predictive-commoning, which gcc 12 does at -O2 where it makes vectors: it carries what one window reads
+ * over to the next in registers that a tile's sums need (7 x 3 windows of 3 channels by AVX2: 2.5 times the
+ * time). No code-hoisting, tree-bit-ccp and what follows these below: a quarter of what is left, for nothing
+ * that a kernel's time shows.  Never among them: gcse and slp-vectorize, without which layouts take up to 1.6
+ * times their time; tree-dominator-opts, on which one loop hangs; one region of registers for all of a
+ * function (ira-region=one: convolutions by AVX-512 take 1.04). */
 #define BOTH                                                                                                 \
 	"-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fpeel-loops",                              \
 	    "--param=max-completely-peeled-insns=40", "-fno-math-errno", "-fno-trapping-math",               \
-	    "-fno-tree-pre", "-fno-code-hoisting", "-fno-tree-bit-ccp",                                      \
+	    "-fno-tree-pre", "-fno-predictive-commoning", "-fno-code-hoisting", "-fno-tree-bit-ccp",         \
 	    "-fno-tree-loop-distribute-patterns", "-fno-tree-vrp", "-fno-rerun-cse-after-loop",              \
 	    "-fno-cse-follow-jumps", "-fno-schedule-insns2", "-fno-store-merging", "-fno-tree-tail-merge",   \
 	    "-fno-crossjumping", "-fno-optimize-strlen", "-fwrapv"
