@@ -9,7 +9,7 @@
  *
  * The first store may stand further ahead: nothing between touches the buffer, and a number does not change.
  * A compiler does that itself only where it sees that no other pointer reaches the element. */
-#include "codegen_int.h"
+#include "row.h"
 
 struct kept {
 	buf_id buf;

@@ -11,7 +11,7 @@
  *
  * As accumulate.c does with a single element.  Of several rows, so many further on each, every one has an
  * array of its own: that is a tile of registers. */
-#include "codegen_int.h"
+#include "row.h"
 
 #include <string.h>
 

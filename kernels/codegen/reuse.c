@@ -7,7 +7,7 @@
  *     store %9[c] = relu(%4[c])
  *
  * So what is done to a product's tile is done while it is in registers. */
-#include "codegen_int.h"
+#include "row.h"
 
 enum { MOST_ROWS = 128 };
 

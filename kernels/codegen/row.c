@@ -1,6 +1,6 @@
 /* kernels/codegen/row.c: a row of elements of a buffer, which a loop goes through one by one: what stands in
  * it, what is apart from it. */
-#include "codegen_int.h"
+#include "row.h"
 
 /* Does the guard ask something of a loop, from `loop` down to the test, that the place does not hang on? */
 static bool
