@@ -87,6 +87,15 @@ linear_rate(const struct hw *hw)
 	return hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak;
 }
 
+/* Calibration's loop and its margin were 1.4 % too slow for three of 30,000 kernels. */
+static const double quicker = 1.03;
+
+double
+cost_least_rate(const struct hw *hw)
+{
+	return hw->linear_flops > 0 ? fmin(hw->linear_flops * quicker, hw->flops_peak) : hw->flops_peak;
+}
+
 static double
 least_s(const struct spec *s, const struct hw *hw, const struct need *x, bool is_generated)
 {
@@ -98,7 +107,7 @@ least_s(const struct spec *s, const struct hw *hw, const struct need *x, bool is
 		if (prim_info[n->prim].class == CLASS_LINEAR)
 			flops += cost_least_flops(&s->g, n, &x[n->out[0].i].of, hw, is_generated);
 	}
-	return flops / linear_rate(hw);
+	return flops / cost_least_rate(hw);
 }
 
 /* By the forms that there are, without what goes on around the products. */

@@ -27,6 +27,9 @@ enum { RING_L2_CACHES = 4, RING_LAST_CACHES = 2, RING_MAX_COPIES = 64 };
 /* Faster than any CPU (per thread), than any GPU: where nothing was calibrated, or nobody believed. */
 extern const struct hw hw_fastest, hw_fastest_gpu;
 
+/* Operations a second at which no product is quicker: what a bound divides by. */
+double cost_least_rate(const struct hw *hw);
+
 struct cost_parts {
 	double flops, linear_flops, bytes; /* linear_flops: those of flops that tensor cores can do */
 	double flop_ns, byte_ns, call_ns;

@@ -100,8 +100,7 @@ dear_s(const struct program_leaf *l, const struct hw *hw)
 double
 program_least_ns(const struct program *p, const struct hw *hw, double linear_flops)
 {
-	double rate = hw->linear_flops > 0 ? hw->linear_flops : hw->flops_peak,
-	       all = loops_operations(p, linear_flops) / rate;
+	double all = loops_operations(p, linear_flops) / cost_least_rate(hw);
 
 	for (uint32_t i = 0; i < p->n_leaves; i++)
 		all += dear_s(&p->leaf[i], hw);
