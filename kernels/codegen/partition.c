@@ -126,38 +126,15 @@ note_side(void *self, ix_id i)
 		c->side[c->n_side++] = i;
 }
 
-/* Does the remainder begin again a few times at most?  Then the first multiple of its divisor. */
+/* The axis alone, and a constant? */
 static bool
-begins_again(const struct cuts *c, const struct ix *mod, int64_t *first)
+is_alone(const struct cuts *c, ix_id i, int64_t *coef, int64_t *base)
 {
-	const struct ix *a = ix_get(c->p->tx, mod->a);
+	const struct ix *n = ix_get(c->p->tx, i);
 
-	*first = ceil_div(a->lo, mod->c) * mod->c;
-	return a->hi - a->lo < MOST_ROUNDS * mod->c;
-}
-
-/* Where the index becomes 0 or more, each of its remainders being what it is between two beginnings. */
-static void
-sign_cuts(struct cuts *c, ix_id i)
-{
-	struct tx *x = c->p->tx;
-	const struct ix n = *ix_get(x, i);
-	int64_t first;
-
-	for (uint32_t k = 0; n.kind == IX_LIN && k < n.n_terms; k++) {
-		const struct ix_term t = n.terms[k];
-		const struct ix mod = *ix_get(x, t.atom);
-
-		if (mod.kind != IX_MOD || !ix_has(x, t.atom, c->axis) || !begins_again(c, &mod, &first))
-			continue;
-		for (int64_t at = first - mod.c; at <= ix_get(x, mod.a)->hi; at += mod.c)
-			sign_cuts(c,
-			    ix_add(x, i,
-				ix_mulc(
-				    x, ix_add(x, ix_addc(x, mod.a, -at), ix_mulc(x, t.atom, -1)), t.coef)));
-		return;
-	}
-	guard_cuts(c, i, 0, INT32_MAX);
+	*base = ix_base(c->p->tx, i);
+	return ix_coef(c->p->tx, i, c->axis, coef) && *coef != 0 &&
+	    (n->kind == IX_AXIS || (n->kind == IX_LIN && n->n_terms == 1));
 }
 
 /* Where the other side of a min or max is the smaller, and where a remainder begins again: a border that
@@ -165,15 +142,20 @@ sign_cuts(struct cuts *c, ix_id i)
 static void
 side_cuts(struct cuts *c, ix_id i)
 {
-	struct tx *x = c->p->tx;
-	const struct ix n = *ix_get(x, i);
-	int64_t at;
+	const struct ix n = *ix_get(c->p->tx, i);
+	int64_t coef, base;
+	ix_id d;
 
-	if (n.kind != IX_MOD)
-		sign_cuts(c, ix_add(x, n.a, ix_mulc(x, n.b, -1)));
-	else if (begins_again(c, &n, &at))
-		for (; at <= ix_get(x, n.a)->hi; at += n.c)
-			guard_cuts(c, ix_addc(x, n.a, -at), 0, INT32_MAX);
+	if (n.kind != IX_MOD) {
+		d = ix_add(c->p->tx, n.a, ix_mulc(c->p->tx, n.b, -1));
+		if (is_alone(c, d, &coef, &base))
+			guard_cuts(c, d, 0, INT32_MAX);
+		return;
+	}
+	if (!is_alone(c, n.a, &coef, &base) || coef != 1 || c->to - c->from >= MOST_ROUNDS * n.c)
+		return;
+	for (int64_t at = ceil_div(c->from + base, n.c) * n.c - base; at < c->to; at += n.c)
+		add_cut(c, at);
 }
 
 static void
@@ -297,7 +279,7 @@ tile_of(const struct cuts *c)
 		;
 	if (most >= LEAST_TILE)
 		return most;
-	most = MIN_OF(all / TILES / (c->n + 1), (int64_t)MOST_TILE);
+	most = c->n_side ? 1 : MIN_OF(all / TILES / (c->n + 1), (int64_t)MOST_TILE);
 	return most < LEAST_TILE ? 1 : most;
 }
 
