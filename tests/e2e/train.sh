@@ -66,6 +66,9 @@ touch "$tmp/held"
 cp "$tmp/slow" "$tmp/gives"
 figures 1234 200 0.111 0.222
 korch-submit "$small/candy_small/model.onnx" $farm --device fake -q --prove --budget 30 -o "$tmp/p1" || bad "a job" # rows enough
+# (Of fewer nothing is learned, and what follows would wait for ever.)
+rows=$(korch-cache stats --json $farm | field measurements)
+[ "${rows:-0}" -ge 300 ] || { bad "the job left '$rows' measurements, 300 are wanted (FEWEST_NEW in daemon/learn.c)" && finish; }
 wait_line 'train.start class=fake rows=[0-9]' "$log" $korchd_pid
 until [ -s "$tmp/trainer" ] || ! kill -0 $korchd_pid; do sleep 0.1; done
 pid=$(cat "$tmp/trainer")
