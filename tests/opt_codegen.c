@@ -88,7 +88,7 @@ opt_codegen(struct opt_call *c, struct err *e)
 {
 	struct look l = {.c = c, .prints = opt_arg(c, "--passes", NULL) != NULL};
 	const struct codegen_watch w = {look, &l};
-	const struct codegen_form avx2 = {.lanes = 8};
+	const struct codegen_form avx2 = {.lanes = 8, .registers = 16};
 	struct codegen_kernel k;
 	struct tir flat, p;
 

@@ -19,16 +19,6 @@ struct tile_end {
 	struct accesses l;
 };
 
-static int64_t
-vectors_of(int64_t n, uint32_t lanes)
-{
-	int64_t count = 0;
-
-	for (int64_t at = 0; at < n; at += wide_part(n - at, lanes))
-		count++;
-	return count;
-}
-
 /* Vectors of the rows that the body has, and the most of one row. */
 static int64_t
 vectors_of_rows(const struct tir *p, const struct wide *w, st_id first, st_id end, int64_t *most)
@@ -38,7 +28,7 @@ vectors_of_rows(const struct tir *p, const struct wide *w, st_id first, st_id en
 	*most = 0;
 	for (st_id i = first; i < end; i = p->st[i].end) {
 		const buf_id b = p->st[i].op == ST_alloc ? p->st[i].ref : BUF_NONE;
-		const int64_t n = b != BUF_NONE && w->buf[b] ? vectors_of(p->buf[b].dim[0], w->buf[b]) : 0;
+		const int64_t n = b != BUF_NONE && w->buf[b] ? wide_parts(p->buf[b].dim[0], w->buf[b]) : 0;
 
 		all += n;
 		*most = MAX_OF(*most, n);
@@ -66,22 +56,20 @@ note_reads(struct tile_end *t, st_id i, st_id around)
 			*parts = -1;
 		else if (*parts >= 0 && ix_is_const(p->tx, p->st[up].from, &from) &&
 		    ix_is_const(p->tx, p->st[up].to, &to) && ixv_has(p->tx, a.place, p->st[up].axis))
-			*parts = MAX_OF(*parts, vectors_of(to - from, lanes));
+			*parts = MAX_OF(*parts, wide_parts(to - from, lanes));
 	}
 }
 
 bool
-find_afresh(struct arena *a, const struct tir *p, const struct wide *w, uint32_t lanes, st_id first, st_id i,
-    bool *out)
+find_afresh(struct arena *a, const struct tir *p, const struct wide *w, uint32_t registers, st_id first,
+    st_id i, bool *out)
 {
-	enum { LANES_OF_32 = 16 }; /* a target of such vectors has 32 registers, the others 16 */
 	const st_id around = first < p->n_st ? p->st[first].up : ST_NONE;
 	const st_id end = around == ST_NONE ? first : p->st[around].end;
-	const int64_t registers = lanes >= LANES_OF_32 ? 32 : 16;
 	struct tile_end t = {.p = p, .w = w};
 	int64_t read = 0, most, rows;
 
-	if (!lanes || around == ST_NONE || p->st[around].op != ST_for || i == first)
+	if (!registers || around == ST_NONE || p->st[around].op != ST_for || i == first)
 		return false;
 	rows = vectors_of_rows(p, w, first, end, &most);
 	t.tile = p->st[around].axis;

@@ -82,9 +82,7 @@ note_vectors(struct finding *f, st_id loop, uint32_t lanes)
 	if (end - from > WIDE_AS_TEXT) /* a body of its own */
 		return;
 	f->at.lane = &lane;
-	f->at.times = 0;
-	for (int64_t at = from; at < end; at += wide_part(end - at, lanes))
-		f->at.times++;
+	f->at.times = wide_parts(end - from, lanes);
 	for (st_id k = loop + 1; k < s->end; k++)
 		note_statement(f, k);
 }

@@ -52,8 +52,9 @@ struct codegen_kernel {
 };
 /* How a program's text is. */
 struct codegen_form {
-	uint32_t lanes; /* floats in a register; 0: loops in place of vectors */
-	bool indices;   /* each is written out, where addresses that a body shares have a name else */
+	uint32_t lanes;     /* floats in a register; 0: loops in place of vectors */
+	uint32_t registers; /* of vectors; 0: nothing is done for there being few */
+	bool indices;       /* each is written out, where addresses that a body shares have a name else */
 };
 /* n_operands: of the spec; its results stand behind them in `buf`. */
 bool codegen_c(struct arena *a, const struct tir *p, uint32_t n_operands, const char *symbol,

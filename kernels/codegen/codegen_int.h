@@ -21,6 +21,8 @@ struct copying {
 /* Of statement i, which the copies replace: names of loops behind it stay taken. */
 void copying_begin(struct copying *c, struct tir *out, const struct tir *p, st_id i);
 void copying_end(struct copying *c);
+/* Loop i's body once for each of its values from .. to - 1. */
+void copy_each(struct tir *out, const struct tir *p, st_id i, int64_t from, int64_t to);
 /* Statements first .. end - 1, siblings with their subtrees. */
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */
@@ -87,13 +89,14 @@ bool is_written_out(const struct tir *p, st_id loop); /* one that moves an array
 /* Is it a choice by the order of two floats?  how: the comparison. */
 bool chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how);
 uint32_t wide_part(int64_t left, uint32_t lanes); /* lanes of the next vector of what is left */
+uint32_t wide_parts(int64_t n, uint32_t lanes);   /* how many vectors and single floats n are */
 /* lanes: floats in a register of the target; 0: there are no vectors. */
 void find_wide(
     struct arena *a, const struct tir *p, const struct sharing *g, uint32_t lanes, struct wide *out);
 
 /* afresh.c: of a body that `first` is the first statement of, behind whose loop statement i stands: operands
  * that are read through a pointer of the tile's own from there on, in out, one a buffer; false: none is. */
-bool find_afresh(struct arena *a, const struct tir *p, const struct wide *w, uint32_t lanes, st_id first,
+bool find_afresh(struct arena *a, const struct tir *p, const struct wide *w, uint32_t registers, st_id first,
     st_id i, bool *out);
 
 /* bases.c: addresses that statements of one body share but for a constant.  Of the program that is printed.

@@ -133,3 +133,16 @@ same_body(const struct tir *p, st_id a, st_id b)
 {
 	return p->st[a].up == p->st[b].up;
 }
+
+void
+copy_each(struct tir *out, const struct tir *p, st_id i, int64_t from, int64_t to)
+{
+	struct copying c;
+
+	copying_begin(&c, out, p, i);
+	for (int64_t v = from; v < to; v++) {
+		c.to[p->st[i].axis] = ix_const(p->tx, v);
+		copy_fresh(&c, i + 1, p->st[i].end);
+	}
+	copying_end(&c);
+}

@@ -59,18 +59,11 @@ static bool
 as_text(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	const int64_t n = few_elements(p, i);
-	struct copying c;
 
 	(void)self;
-	if (n == 0)
-		return false;
-	copying_begin(&c, out, p, i);
-	for (int64_t v = 0; v < n; v++) {
-		c.to[p->st[i].axis] = ix_const(p->tx, v);
-		copy_fresh(&c, i + 1, p->st[i].end);
-	}
-	copying_end(&c);
-	return true;
+	if (n > 0)
+		copy_each(out, p, i, 0, n);
+	return n > 0;
 }
 
 void

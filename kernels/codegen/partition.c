@@ -266,7 +266,8 @@ add_piece(struct tir *out, const struct st *loop, ix_id whole, int64_t lo, int64
 }
 
 /* Tiles, none of which a cut point is in; else, of many elements, such that few of the tiles have one in
- * them, the last of which may go over the end; 1: neither. */
+ * them, the last of which may go over the end (not where a border reflects: of two loops' index nobody says
+ * where its sides meet); 1: neither. */
 static int64_t
 tile_of(const struct cuts *c)
 {

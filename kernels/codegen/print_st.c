@@ -267,7 +267,7 @@ print_afresh(struct printing *g, st_id first, st_id i)
 {
 	bool *is = NEW_ARRAY(g->a, bool, g->p->n_buf + 1);
 
-	if (!find_afresh(g->a, g->p, &g->wide, g->form->lanes, first, i, is))
+	if (!find_afresh(g->a, g->p, &g->wide, g->form->registers, first, i, is))
 		return NULL;
 	for (buf_id b = 0; b < g->p->n_buf; b++) {
 		is[b] &= g->again[b] == NULL;

@@ -34,7 +34,6 @@ static bool
 unroll(void *self, struct tir *out, const struct tir *p, st_id i)
 {
 	const struct st *s = &p->st[i];
-	struct copying c;
 	int64_t from, to;
 
 	if (!may_unroll(p, i))
@@ -42,12 +41,7 @@ unroll(void *self, struct tir *out, const struct tir *p, st_id i)
 	*(bool *)self = true;
 	if (!ix_is_const(p->tx, s->from, &from) || !ix_is_const(p->tx, s->to, &to))
 		bug("an unrolled loop has no constant bounds");
-	copying_begin(&c, out, p, i);
-	for (int64_t v = from; v < to; v++) {
-		c.to[s->axis] = ix_const(p->tx, v);
-		copy_fresh(&c, i + 1, s->end);
-	}
-	copying_end(&c);
+	copy_each(out, p, i, from, to);
 	return true;
 }
 

@@ -262,6 +262,16 @@ wide_part(int64_t left, uint32_t lanes)
 	return lanes < LEAST_LANES ? 1 : lanes;
 }
 
+uint32_t
+wide_parts(int64_t n, uint32_t lanes)
+{
+	uint32_t count = 0;
+
+	for (int64_t at = 0; at < n; at += wide_part(n - at, lanes))
+		count++;
+	return count;
+}
+
 /* May what is left over of the loop's vectors go by halves?  Not where a part of a row is less than they are.
  */
 static bool

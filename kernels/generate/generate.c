@@ -90,7 +90,8 @@ static bool
 make_kernel(struct arena *a, const struct spec *s, struct str trace, const struct choices *chosen,
     const struct target *t, const char *symbol, struct kernel_code *out, struct err *e)
 {
-	const struct codegen_form form = {.lanes = (uint32_t)t->simd_bytes / 4};
+	const struct codegen_form form = {
+	    .lanes = (uint32_t)t->simd_bytes / 4, .registers = (uint32_t)t->n_vregs};
 	struct codegen_kernel *k = NEW(a, struct codegen_kernel);
 	struct tir p;
 

@@ -43,7 +43,8 @@ make(struct arena *a, const struct spec *s, const struct args *args, double *at,
     struct codegen_kernel *k, struct err *e)
 {
 	const struct schedule_target target = space_schedule_target(&args->target);
-	const struct codegen_form form = {.lanes = (uint32_t)args->target.simd_bytes / 4};
+	const struct codegen_form form = {
+	    .lanes = (uint32_t)args->target.simd_bytes / 4, .registers = (uint32_t)args->target.n_vregs};
 	struct tir nest, scheduled, flat, p;
 
 	at[0] = now_ms();

@@ -36,7 +36,8 @@ static bool
 emit_indices(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e)
 {
-	const struct codegen_form indices = {.lanes = (uint32_t)t->simd_bytes / 4, .indices = true};
+	const struct codegen_form indices = {
+	    .lanes = (uint32_t)t->simd_bytes / 4, .registers = (uint32_t)t->n_vregs, .indices = true};
 
 	return emit_form(a, s, schedule, t, symbol, &indices, out, e);
 }
