@@ -127,10 +127,24 @@ main(int argc, char **argv)
 		usage(stdout);
 		return 0;
 	}
-	while (run && 2 + c.n_arg < argc && strncmp(argv[2 + c.n_arg], "--", 2) == 0)
-		c.n_arg++;
-	if (!run || argc > 3 + c.n_arg) {
+	if (!run) {
+		if (argc > 1)
+			fprintf(stderr, "korch-opt: '%s' is no pass\n", argv[1]);
 		usage(stderr);
+		return err_exit_status(ERR_USAGE);
+	}
+	for (int i = 2; i < argc; i++) {
+		char *arg = argv[i];
+
+		if (strncmp(arg, "--", 2) == 0) {
+			memmove(argv + 3 + c.n_arg, argv + 2 + c.n_arg,
+			    (size_t)(i - 2 - c.n_arg) * sizeof(*argv));
+			argv[2 + c.n_arg++] = arg;
+		}
+	}
+	if (argc > 3 + c.n_arg) {
+		fprintf(stderr, "korch-opt: %s, %s: one file is read (see --help)\n", argv[2 + c.n_arg],
+		    argv[3 + c.n_arg]);
 		return err_exit_status(ERR_USAGE);
 	}
 	if (argc == 3 + c.n_arg)

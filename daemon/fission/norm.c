@@ -96,7 +96,7 @@ fiss_Hardmax_13(struct fission *f)
 
 /* ---- standardising ------------------------------------------------------------------- */
 struct standard {
-	tensor_id mean, inv, y; /* inv = 1 / sqrt(var + eps), y = (x - mean) inv */
+	tensor_id mean, var, inv, y; /* inv = 1 / sqrt(var + eps), y = (x - mean) inv */
 };
 
 static struct standard
@@ -104,9 +104,9 @@ standardise(struct fission *f, tensor_id x, int n, const int64_t *axes, double e
 {
 	struct standard s = {.mean = b_mean(f, x, n, axes)};
 	tensor_id d = b_map2(f, PRIM_sub, x, s.mean);
-	tensor_id var = b_mean(f, b_map2(f, PRIM_mul, d, d), n, axes);
 
-	s.inv = b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, var, eps)));
+	s.var = b_mean(f, b_map2(f, PRIM_mul, d, d), n, axes);
+	s.inv = b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, s.var, eps)));
 	s.y = b_map2(f, PRIM_mul, d, s.inv);
 	return s;
 }
@@ -246,6 +246,38 @@ fiss_GroupNormalization_21(struct fission *f)
 	f_out(f, 0, b_map2(f, PRIM_add, y, fs_per_channel(f, f_in(f, 2), s.rank)));
 }
 
+/* A vector over channels, kept at extent 1 elsewhere, as the running statistic of a batch that has it:
+ * before * momentum + now * (1 - momentum). */
+static tensor_id
+running(struct fission *f, tensor_id before, tensor_id now)
+{
+	double momentum = f_float(f, "momentum");
+	enum dtype t = b_type(f, before);
+
+	now = b_cast(f, b_reshape(f, now, b_shape(f, before)), t);
+	return b_map2(
+	    f, PRIM_add, b_map2n(f, PRIM_mul, before, momentum), b_map2n(f, PRIM_mul, now, 1 - momentum));
+}
+
+/* Mean and variance are those of x itself, as where weights are standardised in the graph. */
+static void
+batch_norm_by_itself(struct fission *f, tensor_id x)
+{
+	int64_t axes[MAX_RANK] = {0};
+	int rank = b_rank(f, x);
+	enum dtype t = b_type(f, x);
+
+	if (!has_channels(f, x, 2))
+		return;
+	struct standard s = standardise(f, x, 1 + axes_from(2, rank, axes + 1), axes, f_float(f, "epsilon"));
+	tensor_id y = b_map2(f, PRIM_mul, s.y, fs_per_channel(f, b_cast(f, f_in(f, 1), t), rank));
+	f_out(f, 0, b_map2(f, PRIM_add, y, fs_per_channel(f, b_cast(f, f_in(f, 2), t), rank)));
+	if (f_wants(f, 1))
+		f_out(f, 1, running(f, f_in(f, 3), s.mean));
+	if (f_wants(f, 2))
+		f_out(f, 2, running(f, f_in(f, 4), s.var));
+}
+
 /* x a + b with a = scale / sqrt(var + eps), b = bias - mean a: one multiplication and one
  * addition, whose vectors fold when they are constant. */
 void
@@ -254,10 +286,12 @@ fiss_BatchNormalization_7(struct fission *f)
 	tensor_id x = f_in(f, 0), scale = f_in(f, 1), bias = f_in(f, 2), mean = f_in(f, 3), var = f_in(f, 4);
 	int rank = b_rank(f, x);
 
-	if (f_int(f, "training_mode"))
-		f_fail(f, "training mode is not supported");
 	if (!f_int(f, "spatial"))
 		f_fail(f, "attribute 'spatial' 0 is not supported");
+	if (f_int(f, "training_mode")) {
+		batch_norm_by_itself(f, x);
+		return;
+	}
 	tensor_id inv =
 	    b_map1(f, PRIM_recip, b_map1(f, PRIM_sqrt, b_map2n(f, PRIM_add, var, f_float(f, "epsilon"))));
 	if (!f->failed && b_type(f, inv) != b_type(f, scale))

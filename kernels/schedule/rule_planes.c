@@ -292,14 +292,17 @@ split_rows(const struct planes *t, const char *y, const char **step, const char 
 }
 
 /* Results in some rows; *step: the loop over these, *row: over those that a tile has.  One row: in parts of
- * it.  NULL: there is none.  Where points are no whole vectors, the last one is asked for all the same. */
-static void
+ * it.  NULL: there is none.  Where points are no whole vectors, the last one is asked for all the same.
+ * false: what is made last counts no points (a slice of each second one). */
+static bool
 tile_results(const struct planes *t, const char **step, const char **row)
 {
 	struct proposing *q = t->q;
 	const char *x = loop_over(t, t->last, last_dim(t)), *y = loop_over(t, t->last, t->row_dim);
 	struct strbuf outer, columns;
 
+	if (!x || !has_loop(t, x))
+		return false;
 	sb_init(&outer, q->p.arena);
 	sb_init(&columns, q->p.arena);
 	for (int d = 0; d < last_dim(t); d++)
@@ -321,6 +324,7 @@ tile_results(const struct planes *t, const char **step, const char **row)
 	(void)propose(q, "reorder%.*s %s%.*s", STR_ARG(sb_str(&outer)), x, STR_ARG(sb_str(&columns)));
 	if (columns.n && t->all_columns <= FEW_RESULTS && t->all_columns % 2 == 0)
 		(void)propose(q, "bind%.*s unroll", STR_ARG(sb_str(&columns)));
+	return true;
 }
 
 /* The sums' loops of one copy: elements, then columns of a group, then points. */
@@ -483,7 +487,8 @@ look_at(struct planes *t)
 	if (is_far(t) && t->columns >= HALF)
 		return false;
 	take_reader(t);
-	tile_results(t, &step, &row);
+	if (!tile_results(t, &step, &row))
+		return false;
 	if (step &&
 	    (!propose(q, "compute_at %s %s", part(t, "'mul"), row) ||
 		(!is_far(t) && !propose(q, "compute_at %s %s", part(t, "'in"), step))))

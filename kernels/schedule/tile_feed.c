@@ -194,8 +194,15 @@ move_readers(const struct tiling *t)
 			(void)move_into(t->q, b, t->rows_loop, LAST_TILE);
 }
 
-/* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too;
- * products in tiles of as many rows. */
+/* To the loop around the tile's rows; a product in tiles of as many rows. */
+static bool
+move_near(const struct tiling *t, blk_id b)
+{
+	return blk_is_tiled(&t->q->p, b) ? tile_at(t->q, b, t->rows_loop, t->rows, LAST_TILE)
+					 : move_into(t->q, b, t->rows_loop, LAST_TILE);
+}
+
+/* What makes the rows goes to the loop around a tile's rows, and what that is made of, row by row, too. */
 static void
 make_rows_near(const struct tiling *t)
 {
@@ -203,22 +210,24 @@ make_rows_near(const struct tiling *t)
 	const size_t n = t->q->trace->n;
 	const blk_id maker = maker_of(p, t->rows_from);
 	const char *inside;
+	bool is_tiled;
 
 	if (maker == BLK_NONE || p->buf[t->rows_from].role == BUF_OPERAND || !t->rows_loop || !reads_once(t))
 		return;
+	is_tiled = blk_is_tiled(p, maker);
 	move_readers(t);
-	if (!move_into(t->q, maker, t->rows_loop, LAST_TILE)) {
+	if (!move_near(t, maker)) {
 		take_back(t->q, &before, n);
 		return;
 	}
-	inside = first_loop_inside(p, maker, t->rows_loop);
-	if (inside)
+	inside = is_tiled ? t->rows_loop : first_loop_inside(p, maker, t->rows_loop);
+	if (inside && !is_tiled)
 		inside = tile_of_rows(t->q, inside, elements_in(p, maker, inside));
 	for (blk_id b = p->n_blk; b-- > 0 && inside;) {
 		if (b == maker || !blk_stands(p, b) || joins_windows(p, b))
 			continue;
 		if (blk_is_tiled(p, b))
-			(void)tile_at(t->q, b, t->rows_loop, t->rows, LAST_TILE);
+			(void)move_near(t, b);
 		else
 			(void)move_into(t->q, b, inside, LAST_TILE);
 	}

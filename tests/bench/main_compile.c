@@ -6,7 +6,8 @@
  * With --keep=FOLDER the files' text stays there, nothing is compiled and the compiler's arguments are
  * printed.
  *
- *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] [--schedule=TEXT] MODEL.onnx... */
+ *   bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] [--schedule=TEXT] [--target=avx2]
+ *       MODEL.onnx... */
 #include "../harness/model_candidates.h"
 
 #include "../../kernels/generate/generate.h"
@@ -19,6 +20,7 @@
 struct args {
 	int64_t count, batch, every;
 	const char *keep, *schedule;
+	struct target target;
 	char **files;
 	int n_files;
 };
@@ -127,7 +129,7 @@ run(const struct args *args, struct err *e)
 	struct arena a = {0};
 	struct totals t = {0};
 	struct spec **specs;
-	const struct target *target = &target_avx2;
+	const struct target *target = &args->target;
 	uint32_t n, at = 0, took;
 	int64_t start;
 	bool ok = gather(&a, args, &specs, &n, e);
@@ -160,28 +162,34 @@ run(const struct args *args, struct err *e)
 int
 main(int argc, char **argv)
 {
-	struct args args = {.count = 2000, .batch = 24, .every = 1, .schedule = "", .files = argv + 1};
+	struct args args = {
+	    .count = 2000, .batch = 24, .every = 1, .schedule = "", .target = target_avx2, .files = argv + 1};
 	struct err e = {0};
+	bool ok = true;
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = 1; i < argc && ok; i++) {
 		if (strncmp(argv[i], "--count=", 8) == 0)
-			(void)str_to_i64(str_of(argv[i] + 8), &args.count);
+			ok = str_to_i64(str_of(argv[i] + 8), &args.count);
 		else if (strncmp(argv[i], "--keep=", 7) == 0)
 			args.keep = argv[i] + 7;
 		else if (strncmp(argv[i], "--schedule=", 11) == 0)
 			args.schedule = argv[i] + 11;
+		else if (strncmp(argv[i], "--target=", 9) == 0)
+			ok = target_read(str_of(argv[i] + 9), &args.target, &e);
 		else if (strncmp(argv[i], "--every=", 8) == 0)
-			(void)str_to_i64(str_of(argv[i] + 8), &args.every);
+			ok = str_to_i64(str_of(argv[i] + 8), &args.every);
 		else if (strncmp(argv[i], "--batch=", 8) == 0)
-			(void)str_to_i64(str_of(argv[i] + 8), &args.batch);
+			ok = str_to_i64(str_of(argv[i] + 8), &args.batch);
+		else if (strncmp(argv[i], "--", 2) == 0)
+			ok = false;
 		else
 			args.files[args.n_files++] = argv[i];
 	}
-	if (args.n_files == 0 || args.count < args.n_files || args.count > 100000 || args.batch < 1 ||
-	    args.batch > 10000 || args.every < 1) {
+	if (!ok || args.n_files == 0 || args.target.is_cuda || args.count < args.n_files ||
+	    args.count > 100000 || args.batch < 1 || args.batch > 10000 || args.every < 1) {
 		fprintf(stderr,
 		    "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] "
-		    "[--schedule=TEXT] MODEL.onnx...\n");
+		    "[--schedule=TEXT] [--target=avx2] MODEL.onnx...\n");
 		return 2;
 	}
 	if (!run(&args, &e)) {

@@ -14,6 +14,16 @@ def has(python, module):
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True).returncode == 0
 
 
+def python_with(venv, packages):
+    """The interpreter of an environment that was made for these packages alone, versions and all."""
+    python, whole = os.path.join(venv, "bin", "python"), os.path.join(venv, "whole")
+    if not os.path.exists(whole):
+        subprocess.check_call([sys.executable, "-m", "venv", "--clear", venv])
+        subprocess.check_call([python, "-m", "pip", "-q", "install"] + packages)
+        open(whole, "w").close()
+    return python
+
+
 def python_of(venv=None, peers=True):
     """The interpreter of an environment that has NEEDED, and PEERS where they are wanted; made where there is none."""
     venv = venv or os.path.join(ROOT, "build", "peers-venv")
