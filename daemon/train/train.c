@@ -181,20 +181,30 @@ find_limits(struct arena *a, const struct train_set *set, const struct train_par
 	m->most = most;
 }
 
+static bool
+is_of_job(const struct train_row *row, uint32_t model, uint32_t env, bool takes_taught)
+{
+	return row->model == model && row->env == env && row->is_best && (!row->is_taught || takes_taught);
+}
+
 /* Rows of one model on one device, as its jobs would have seen them. */
 static struct sure_model
 model_rows(struct arena *a, const struct train_set *set, const struct predictor *p, const float *value,
     uint32_t model, uint32_t env)
 {
-	struct sure_model out = {.rows = NEW_ARRAY(a, struct sure_spec, MAX_OF(set->n_rows, 1u))};
+	struct sure_model out = {0};
 	bool takes_all = all_taught(set);
+	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < set->n_rows; i++) {
+	for (uint32_t i = 0; i < set->n_rows; i++)
+		n += is_of_job(&set->rows[i], model, env, takes_all);
+	out.rows = NEW_ARRAY(a, struct sure_spec, MAX_OF(n, 1u));
+	for (uint32_t i = 0; i < set->n_rows && out.n < n; i++) {
 		const struct train_row *row = &set->rows[i];
 		struct sure_spec *s = &out.rows[out.n];
 		struct prediction x;
 
-		if (row->model != model || row->env != env || !row->is_best || (row->is_taught && !takes_all))
+		if (!is_of_job(row, model, env, takes_all))
 			continue;
 		predict_kernel(p, &row->plain, &x);
 		*s = (struct sure_spec){

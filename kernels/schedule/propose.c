@@ -141,6 +141,8 @@ loop_trips(const struct tir *p, st_id loop)
 {
 	int64_t from, extent;
 
+	if (loop == ST_NONE)
+		return 1;
 	return const_extent(p, &p->st[loop], &from, &extent) ? extent : INT64_MAX;
 }
 

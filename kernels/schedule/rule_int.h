@@ -39,7 +39,7 @@ struct nest {
 bool find_nest_of(const struct tir *p, blk_id b, struct nest *out);
 /* The number of a buffer's element. */
 ix_id flat_place(const struct tir *p, buf_id b, ixv_id at);
-/* Iterations of a loop; INT64_MAX where its bounds hang on others. */
+/* Iterations of a loop; ST_NONE: 1; INT64_MAX where its bounds hang on others. */
 int64_t loop_trips(const struct tir *p, st_id loop);
 /* Do all instances below count over the loop in places of their results only? */
 bool loop_counts_places(const struct tir *p, st_id loop);

@@ -67,15 +67,13 @@ move_to(struct stream *t, blk_id b, const char *loop, const char **rows, int64_t
 {
 	const struct tir *p = &t->q->p;
 	const st_id root = root_of(p, b);
-	st_id at;
 
 	if (root == ST_NONE)
 		return false;
 	*rows = p->st[root].name;
 	if (!propose(t->q, "compute_at %s %s", p->blk[b].name, loop))
 		return false;
-	at = tir_find_loop(&t->q->p, str_of(*rows));
-	*trips = at == ST_NONE ? 1 : loop_trips(&t->q->p, at);
+	*trips = loop_trips(p, tir_find_loop(p, str_of(*rows)));
 	return true;
 }
 

@@ -423,30 +423,12 @@ is_dear(const struct tir *p, blk_id b)
 	return ex_get(p->tx, p->blk[b].value[0])->flops > CHEAP;
 }
 
-/* Does the loop over a window's elements go where the tile's rows go? */
-static bool
-goes_along_rows(const struct tiling *t, const char *along)
-{
-	const struct tir *p = &t->q->p;
-	const struct tir_block *b = &p->blk[t->product];
-	const axis_id loop = p->st[tir_find_loop(p, str_of(along))].axis,
-		      row = tile_axis(p, t->product, t->row);
-	const struct ixv bound = ixv_get(p->tx, p->st[blk_instance(p, t->product)].at);
-	const struct ixv at = ixv_get(p->tx, t->rows_at);
-
-	for (uint32_t k = 0; k < b->n_iter; k++)
-		for (uint32_t d = 0; ix_has(p->tx, bound.i[k], loop) && d < at.n; d++)
-			if (ix_has(p->tx, at.i[d], row) && ix_has(p->tx, at.i[d], p->iter[b->iter0 + k].id))
-				return true;
-	return false;
-}
-
 /* Rows have elements of a window in common: these are read once where they stand side by side.  A window that
  * lies across them (11 x 1) stays a loop, with the border in its bounds. */
 static void
 unroll_window(const struct tiling *t, const char *along)
 {
-	if (t->is_apart && along && t->row >= 0 && goes_along_rows(t, along))
+	if (t->is_apart && along && t->row >= 0 && tile_window_is_along(t, along))
 		(void)propose(t->q, "bind %s unroll", along);
 }
 

@@ -34,6 +34,23 @@ dims_but(const struct tir *p, buf_id buf, int last)
 	return sb_str(&sb).p;
 }
 
+bool
+tile_window_is_along(const struct tiling *t, const char *loop)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_block *b = &p->blk[t->product];
+	const axis_id element = p->st[tir_find_loop(p, str_of(loop))].axis,
+		      row = tile_axis(p, t->product, t->row);
+	const struct ixv bound = ixv_get(p->tx, p->st[blk_instance(p, t->product)].at);
+	const struct ixv at = ixv_get(p->tx, t->rows_at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		for (uint32_t d = 0; ix_has(p->tx, bound.i[k], element) && d < at.n; d++)
+			if (ix_has(p->tx, at.i[d], row) && ix_has(p->tx, at.i[d], p->iter[b->iter0 + k].id))
+				return true;
+	return false;
+}
+
 static const char *
 dims_of(const struct tiling *t)
 {

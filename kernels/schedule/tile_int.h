@@ -41,6 +41,8 @@ int dim_along(const struct tir *p, ixv_id place, axis_id a);
 const char *dims_but(const struct tir *p, buf_id buf, int last);
 /* May the factor's columns come to lie along memory? */
 bool tile_can_read(const struct tiling *t);
+/* Does the loop over a window's elements go where the tile's rows go? */
+bool tile_window_is_along(const struct tiling *t, const char *loop);
 /* Moves a product to the loop, in tiles of `rows` rows, where it does not run more than `most` times as
  * often. */
 bool tile_at(struct proposing *q, blk_id product, const char *loop, int64_t rows, double most);
