@@ -66,8 +66,9 @@ cycles(int64_t rows, int64_t vectors)
 	return rows == 0 ? 0 : MAX_OF((int64_t)LATENCY, MAX_OF(rows * vectors, rows + vectors));
 }
 
-/* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least; of
- * equals, those that leave nothing over, as it would be text of its own. */
+/* Rows, at most as many as registers are left for, so that whole tiles and what is left over take least.  Of
+ * equals those with most rows, as a loaded column meets them all; columns with windows of their own have none
+ * in common, so there those that leave nothing over, which would be text of its own. */
 static int64_t
 rows_of(const struct tiling *t, int64_t rows, int64_t most, int64_t vectors, int64_t *takes)
 {
@@ -78,7 +79,7 @@ rows_of(const struct tiling *t, int64_t rows, int64_t most, int64_t vectors, int
 		const int64_t n_fields = t->fields * n, rest = t->fields * (rows % n);
 		const int64_t all = rows / n * cycles(n_fields, vectors) + cycles(rest, vectors);
 
-		if (all < *takes || (all == *takes && rows % n == 0 && rows % best)) {
+		if (all < *takes || (t->is_apart && all == *takes && rows % n == 0 && rows % best)) {
 			*takes = all;
 			best = n;
 		}

@@ -3,9 +3,11 @@
  * speaks its language. */
 #include "../../kernels/base/epoch.h"
 #include "../../kernels/predict/kin.h"
+#include "../../daemon/train/sure.h"
 #include "../../schema/export_read.h"
 #include "train_rig.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <setjmp.h>
 #include <string.h>
@@ -472,10 +474,51 @@ a_tenth_of_the_rows_says_much_the_same(void **state)
 	arena_fini(&a);
 }
 
+/* What is taken from the system; 0 where a sanitizer is in malloc's place. */
+static size_t
+held_bytes(void)
+{
+	struct mallinfo2 m = mallinfo2();
+
+	return m.uordblks + m.hblkhd;
+}
+
+/* With 230 models on 20 devices a copy of all rows for each job's was 20 GB. */
+static void
+the_rows_of_jobs_are_held_once(void **state)
+{
+	enum { DEVICES = 400 };
+	struct arena a = {0}, jobs = {0};
+	struct train_set set;
+	struct predictor p;
+	float *value;
+	uint32_t n_rows = 0;
+	size_t before;
+
+	(void)state;
+	make_set(&a, ROWS, false, &set);
+	rig_train(&a, &set, &p);
+	value = NEW_ARRAY(&a, float, ROWS);
+	set.n_envs = DEVICES;
+	before = held_bytes();
+	for (uint32_t m = 0; m < RIG_MODELS; m++) {
+		uint32_t n;
+		const struct sure_model *of = train_sure_models(&jobs, &set, &p, value, m, &n);
+
+		for (uint32_t i = 0; i < n; i++)
+			n_rows += of[i].n;
+	}
+	assert_int_equal(n_rows, ROWS);
+	assert_true(held_bytes() < before + ((size_t)4 << 20));
+	arena_fini(&jobs);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_rows_of_jobs_are_held_once),
 	    cmocka_unit_test(equal_rows_give_equal_bytes),
 	    cmocka_unit_test(fifty_rows_are_learned_by_heart),
 	    cmocka_unit_test(kin_put_a_prediction_right),
