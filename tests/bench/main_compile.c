@@ -187,6 +187,8 @@ main(int argc, char **argv)
 	}
 	if (!ok || args.n_files == 0 || args.target.is_cuda || args.count < args.n_files ||
 	    args.count > 100000 || args.batch < 1 || args.batch > 10000 || args.every < 1) {
+		if (e.msg[0])
+			fprintf(stderr, "bench-compile: %s\n", e.msg);
 		fprintf(stderr,
 		    "usage: bench-compile [--count=2000] [--batch=24] [--every=K] [--keep=FOLDER] "
 		    "[--schedule=TEXT] [--target=avx2] MODEL.onnx...\n");
