@@ -23,6 +23,8 @@ void copying_begin(struct copying *c, struct tir *out, const struct tir *p, st_i
 void copying_end(struct copying *c);
 /* Loop i's body once for each of its values from .. to - 1. */
 void copy_each(struct tir *out, const struct tir *p, st_id i, int64_t from, int64_t to);
+/* tir_rewrite() so often that what fn leaves in place of a nest is asked again; self: a bool that it sets. */
+void rewrite_all(struct tir *out, const struct tir *p, tir_fn *fn);
 /* Statements first .. end - 1, siblings with their subtrees. */
 void copy_fresh(struct copying *c, st_id first, st_id end);
 /* Are a and b statements of the same body? */

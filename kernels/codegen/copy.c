@@ -146,3 +146,16 @@ copy_each(struct tir *out, const struct tir *p, st_id i, int64_t from, int64_t t
 	}
 	copying_end(&c);
 }
+
+void
+rewrite_all(struct tir *out, const struct tir *p, tir_fn *fn)
+{
+	struct tir was = *p;
+	bool changed = true;
+
+	for (int n = 0; n < TIR_DEPTH && changed; n++) {
+		changed = false;
+		tir_rewrite(out, &was, fn, &changed);
+		was = *out;
+	}
+}

@@ -61,12 +61,5 @@ gather(void *self, struct tir *out, const struct tir *p, st_id i)
 void
 codegen_gather(const struct tir *p, struct tir *out)
 {
-	struct tir was = *p;
-	bool changed = true;
-
-	for (int n = 0; n < TIR_DEPTH && changed; n++) {
-		changed = false;
-		tir_rewrite(out, &was, gather, &changed);
-		was = *out;
-	}
+	rewrite_all(out, p, gather);
 }

@@ -63,12 +63,5 @@ lift(void *self, struct tir *out, const struct tir *p, st_id i)
 void
 codegen_lift(const struct tir *p, struct tir *out)
 {
-	struct tir was = *p;
-	bool changed = true;
-
-	for (int n = 0; n < TIR_DEPTH && changed; n++) {
-		changed = false;
-		tir_rewrite(out, &was, lift, &changed);
-		was = *out;
-	}
+	rewrite_all(out, p, lift);
 }

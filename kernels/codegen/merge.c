@@ -152,12 +152,5 @@ merge(void *self, struct tir *out, const struct tir *p, st_id i)
 void
 codegen_merge(const struct tir *p, struct tir *out)
 {
-	struct tir was = *p;
-	bool changed = true;
-
-	for (int n = 0; n < TIR_DEPTH && changed; n++) {
-		changed = false;
-		tir_rewrite(out, &was, merge, &changed);
-		was = *out;
-	}
+	rewrite_all(out, p, merge);
 }

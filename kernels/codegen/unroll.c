@@ -49,12 +49,5 @@ unroll(void *self, struct tir *out, const struct tir *p, st_id i)
 void
 codegen_unroll(const struct tir *p, struct tir *out)
 {
-	struct tir was = *p;
-	bool changed = true;
-
-	for (int n = 0; n < TIR_DEPTH && changed; n++) {
-		changed = false;
-		tir_rewrite(out, &was, unroll, &changed);
-		was = *out;
-	}
+	rewrite_all(out, p, unroll);
 }
