@@ -68,14 +68,15 @@ hold(void *self, bool take, struct err *e)
 	return true;
 }
 
+/* A kernel may be silent for silence_ns; 0: as long as a user's, so that a host at its disk fails no test. */
 static void
-open_child(struct bench *b, const char *device, const char *fake)
+open_child(struct bench *b, const char *device, const char *fake, int64_t silence_ns)
 {
 	struct measure_opts o = {.program = KORCH_BINARY_DIR "/bin/korch-measure",
 	    .device = device,
 	    .fake = fake,
 	    .n_threads = 1,
-	    .kernel_ns = 1500000000,
+	    .kernel_ns = silence_ns,
 	    .hold = hold,
 	    .hold_self = b};
 	struct err e = {0};
@@ -99,7 +100,7 @@ setup(void **state)
 		(void)fprintf(stderr, "%s\n", e.msg);
 		return -1;
 	}
-	open_child(b, "cpu", NULL);
+	open_child(b, "cpu", NULL, 0);
 	b->calibration =
 	    (struct calibration){.hw = {.level_bytes = {32768, 524288, 1 << 24}}, .ref_ns = {20000, 20000}};
 	return 0;
@@ -153,8 +154,12 @@ expect(const struct m_measured *r, enum err_code fail, const char *words)
 static void
 each_fault_costs_one_row(void **state)
 {
-	const struct m_measured *r = run(*state, names, COUNT_OF(names), true);
+	struct bench *b = *state;
+	const struct m_measured *r;
 
+	measure_close(b->child);
+	open_child(b, "cpu", NULL, 3000000000);
+	r = run(b, names, COUNT_OF(names), true);
 	expect(&r[0], ERR_NONE, "");
 	assert_true(r[0].row.error < 1e-6);
 	expect(&r[1], ERR_WRONG, "the reference says");
@@ -503,7 +508,7 @@ fake_faults_walk_the_same_way(void **state)
 	for (uint32_t i = 0; i < COUNT_OF(many); i++)
 		many[i] = arena_printf(&b->a, "k%u", i);
 	measure_close(b->child);
-	open_child(b, "fake", "seed=4,crash=100000,wrong=100000");
+	open_child(b, "fake", "seed=4,crash=100000,wrong=100000", 0);
 	b->calibration.hw = hw_fastest;
 	r = run(b, many, COUNT_OF(many), false);
 	again = run(b, many, COUNT_OF(many), false);
