@@ -89,6 +89,21 @@ words_of(struct str model, struct strbuf *out)
 	}
 }
 
+bool
+class_has_model(struct str name)
+{
+	while (name.n) {
+		struct str word = str_cut(&name, ' ');
+
+		if (word.n >= 3 && memcmp(word.p + word.n - 3, "GHz", 3) == 0)
+			continue;
+		for (size_t i = 0; i < word.n; i++)
+			if (isdigit((unsigned char)word.p[i]))
+				return true;
+	}
+	return false;
+}
+
 void
 class_of_cpu(struct str model, const char *isa, char out[CLASS_MAX])
 {

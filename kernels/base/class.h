@@ -11,6 +11,10 @@ enum { CLASS_MAX = 64 };
  * either case.  A kind alone ("cpu", "cuda") is every class of it. */
 bool class_fits(struct str pattern, struct str class);
 
+/* Does a CPU's name say which one it is, by a number that is no clock?  Under a hypervisor all of a maker's
+ * may be called alike: "AMD EPYC", "Intel(R) Xeon(R) CPU @ 2.20GHz". */
+bool class_has_model(struct str name);
+
 /* A CPU's class, from what it calls itself and its instruction set.  A model that is too long is cut, and
  * ends in a part of its digest, so that two do not become one. */
 void class_of_cpu(struct str model, const char *isa, char out[CLASS_MAX]);

@@ -288,19 +288,24 @@ describe_facts(struct dev_info *out)
 	    positive(sysconf(_SC_PHYS_PAGES)) * positive(sysconf(_SC_PAGESIZE));
 }
 
-/* Where CPUs have no names, the numbers of their maker and model. */
+/* What the CPU calls itself; with the numbers of its family and model where a hypervisor calls all of a
+ * maker's alike ("AMD EPYC 25.17"), and those of maker and part alone where CPUs have no names. */
 static void
 cpu_model(char *out, size_t cap)
 {
-	char maker[64], part[64];
+	char name[128], maker[64], part[64];
+	bool is_named;
 
-	cpuinfo_value("model name", out, cap);
-	if (strcmp(out, "unknown") != 0)
+	cpuinfo_value("model name", name, sizeof(name));
+	is_named = strcmp(name, "unknown") != 0;
+	(void)snprintf(out, cap, "%s", name);
+	if (is_named && class_has_model(str_of(name)))
 		return;
-	cpuinfo_value("CPU implementer", maker, sizeof(maker));
-	cpuinfo_value("CPU part", part, sizeof(part));
+	cpuinfo_value(is_named ? "cpu family" : "CPU implementer", maker, sizeof(maker));
+	cpuinfo_value(is_named ? "model" : "CPU part", part, sizeof(part));
 	if (strcmp(part, "unknown") != 0)
-		(void)snprintf(out, cap, "%s %s", maker, part);
+		(void)snprintf(out, cap, "%s%s%s%s%s", is_named ? name : "", is_named ? " " : "", maker,
+		    is_named ? "." : " ", part);
 }
 
 static void

@@ -71,6 +71,24 @@ of_cpu(void **state)
 	}
 }
 
+static void
+names_without_a_model(void **state)
+{
+	static const struct {
+		const char *name;
+		bool has;
+	} row[] = {{"AMD EPYC 9B14", true}, {"AMD EPYC", false}, {"AMD EPYC-Rome Processor", false},
+	    {"Intel(R) Xeon(R) Processor", false}, {"Intel(R) Xeon(R) CPU @ 2.20GHz", false},
+	    {"Intel(R) Xeon(R) Platinum 8370C CPU @ 2.80GHz", true},
+	    {"Intel Xeon Processor (Skylake, IBRS)", false}, {"12th Gen Intel(R) Core(TM) i7-12700K", true},
+	    {"", false}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(row); i++)
+		if (class_has_model(str_of(row[i].name)) != row[i].has)
+			fail_msg("'%s' %s a model", row[i].name, row[i].has ? "has" : "has not");
+}
+
 /* However long they are, two models are two classes, and each says its instruction set. */
 static void
 long_models(void **state)
@@ -93,8 +111,8 @@ long_models(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(patterns), cmocka_unit_test(of_cpu), cmocka_unit_test(long_models)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(patterns), cmocka_unit_test(of_cpu),
+	    cmocka_unit_test(names_without_a_model), cmocka_unit_test(long_models)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
