@@ -36,17 +36,13 @@ is_cuda(const struct opt_call *c)
 
 /* The text is a FLAT loop program, or a graph: lowered, and scheduled by the rules. */
 static bool
-read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
+read_flat(struct opt_call *c, struct look *l, const struct target *t, struct tir *out, struct err *e)
 {
-	struct schedule_target target;
-	struct target t = target_cuda;
+	struct schedule_target target = space_schedule_target(t);
 	struct spec *s = NEW(c->a, struct spec);
 	struct tir nest, scheduled;
 	struct strbuf trace;
 
-	if (!is_cuda(c) && !target_read(str_of(opt_arg(c, "--target", "avx2")), &t, e))
-		return false;
-	target = space_schedule_target(&t);
 	if (str_starts(c->text, "tir flat"))
 		return tir_read(out, c->a, c->text, e) && tir_verify(out, e);
 	if (!opt_read_spec(c, s, e))
@@ -54,7 +50,7 @@ read_flat(struct opt_call *c, struct look *l, struct tir *out, struct err *e)
 	schedule_lower(c->a, s, opt_arg(c, "--strict", NULL) != NULL, &nest);
 	sb_init(&trace, c->a);
 	if ((!is_cuda(c) || opt_arg(c, "--schedule", NULL)) &&
-	    !space_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), &t, &target.chosen, e))
+	    !space_choices(s, str_of(opt_arg(c, "--schedule", TRACED)), t, &target.chosen, e))
 		return false;
 	schedule_propose(&nest, &target, &trace, &scheduled);
 	if (l->prints)
@@ -88,14 +84,18 @@ opt_codegen(struct opt_call *c, struct err *e)
 {
 	struct look l = {.c = c, .prints = opt_arg(c, "--passes", NULL) != NULL};
 	const struct codegen_watch w = {look, &l};
-	const struct codegen_form avx2 = {.lanes = 8, .registers = 16};
+	struct target t = target_cuda;
+	struct codegen_form form;
 	struct codegen_kernel k;
 	struct tir flat, p;
 
-	if (!read_flat(c, &l, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
+	if (!is_cuda(c) && !target_read(str_of(opt_arg(c, "--target", "avx2")), &t, e))
+		return false;
+	form = (struct codegen_form){.lanes = (uint32_t)t.simd_bytes / 4, .registers = (uint32_t)t.n_vregs};
+	if (!read_flat(c, &l, &t, &flat, e) || (l.prints && !look(&l, "flat", &flat, e)) ||
 	    !codegen_run(&flat, &w, &p, e) ||
 	    !(is_cuda(c) ? codegen_cuda(c->a, &p, n_operands(&p), "k", &k, e)
-			 : codegen_c(c->a, &p, n_operands(&p), "k", &avx2, &k, e)))
+			 : codegen_c(c->a, &p, n_operands(&p), "k", &form, &k, e)))
 		return false;
 	if (l.prints)
 		sb_addf(c->out, "== %s", is_cuda(c) ? "CUDA" : "C");

@@ -93,11 +93,12 @@ is_turn(const struct st *s)
 	return s->op == ST_call && s->ref == INTRIN_turn;
 }
 
-/* Part of a leaf? */
+/* Part of a leaf?  What is asked for ahead is read where it is read. */
 static bool
 is_plain(const struct st *s)
 {
-	return s->op == ST_store || s->op == ST_let || (s->op == ST_call && !is_turn(s));
+	return s->op == ST_store || s->op == ST_let ||
+	    (s->op == ST_call && s->ref != INTRIN_prefetch && !is_turn(s));
 }
 
 static void

@@ -37,7 +37,7 @@ static const char flat[] = "tir flat\n"
 			   "  for x in 0..33\n"
 			   "    index z = 32 - x\n"
 			   "    if 0 <= x < 33 and -5 <= 2*y - x < 9\n"
-			   "      call prefetch(%0[y, z])\n"
+			   "      call prefetch(%0[y, z], i64(16))\n"
 			   "    let v0 = mul(%0[y, z], guard(1 <= x < 2, f32(0.1), f32(1)))\n"
 			   "    store %acc[0] = add(%acc[0], v0)\n"
 			   "  store %1[y, 0] = %acc[0]\n";
