@@ -8,14 +8,13 @@
  *       store %5[j] = add(%5[j], ..%1[32*k + j])     store %5[j] = add(%5[j], ..%1[32*k + j])
  *
  * A dozen rows of a tile meet a line of the weight, so few lines are within what a core looks ahead by
- * itself: with weights in memory tiles took 1.7 to 1.9 times as long without, in the last cache 1.1 times, in
- * the second one as long (two cores of a Xeon, 12 rows by 32 columns).  What is behind the last row is the
- * next panel. */
+ * itself; where weights come from memory, products wait (tests/bench/RESULTS.md, "Weights from memory").
+ * What is behind the last row is the next panel. */
 #include "codegen_int.h"
 
 enum {
 	LINE = 64,            /* bytes */
-	AHEAD = 2048,         /* bytes; from 512 to 4096 all do, the middle does best */
+	AHEAD = 2048,         /* bytes; from 512 to 4096 all do */
 	LEAST_TRIPS = 8,      /* of the loop */
 	LEAST_WEIGHT = 32768, /* bytes; less is near for all tiles */
 	MOST_LINES = 8        /* an iteration */
