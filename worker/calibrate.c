@@ -24,13 +24,8 @@ enum {
 	MAP_ROUNDS = 16,
 	STREAM_TRIALS = 6,
 	LAUNCH_TRIALS = 6,
-	REF_TRIALS = 40,
-	REACH_WARM_UPS = 3
+	REF_TRIALS = 40
 };
-/* Rates of a cache and of memory that are no further apart say nothing of its size. */
-static const double cache_shows = 1.25;
-/* ... and what is read at less than this share of the cache's rate is not all in it. */
-static const double cache_share = 0.8;
 static const int64_t trial_ns = 400000, pause_ns = 60000000;
 /* A quick look takes less: what a cache holds of it makes a bound looser, and no bound wrong. */
 static const size_t dram_bytes = (size_t)192 << 20, quick_dram_bytes = (size_t)64 << 20;
@@ -42,7 +37,6 @@ struct seen {
 	size_t sizes[4];   /* bytes that lie in L1, L2, L3, memory */
 	int64_t rounds[4]; /* over them, so that the clock's own cost vanishes; 0: not known yet */
 	char *x;
-	struct cache_reach reach;
 	double flops, rate[4], one_ns, many_ns, exps, divs;
 	int64_t ref_ns[REF_COUNT];
 };
@@ -97,22 +91,6 @@ see_rate(struct seen *s, int level)
 	}
 }
 
-/* Reads of more and more of the last cache, behind some that bring it there (a cache of what the second one
- * drops takes in little by the first), and of memory at last. */
-static void
-see_reach(struct seen *s)
-{
-	const int64_t vector = isa_info[s->refs->isa].simd_bytes;
-
-	for (uint32_t i = 0; i < s->reach.n; i++) {
-		const int64_t n = (int64_t)s->reach.bytes[i] / vector;
-
-		(void)refs_probe(s->refs, PROBE_READ, s->x, n, REACH_WARM_UPS);
-		s->reach.rate[i] = fmax(s->reach.rate[i],
-		    (double)s->reach.bytes[i] / (double)refs_probe(s->refs, PROBE_READ, s->x, n, 1) * 1e9);
-	}
-}
-
 /* Shortest time of a launch of empty passes. */
 static void
 see_launch(struct seen *s, uint32_t n_passes, double *best_ns)
@@ -144,37 +122,11 @@ see_all(struct seen *s)
 	see_map(s, PROBE_DIV, &s->divs);
 	for (int i = 0; i < 4; i++)
 		see_rate(s, i);
-	see_reach(s);
 	see_launch(s, 1, &s->one_ns);
 	see_launch(s, PASSES, &s->many_ns);
 	for (int i = 0; i < REF_COUNT; i++)
 		for (int k = 0; k < REF_TRIALS; k++)
 			s->ref_ns[i] = MIN_OF(s->ref_ns[i], refs_time(s->refs, (enum measure_ref)i));
-}
-
-/* From what surely lies in the last cache up to all that it is said to hold, by half as much again; then
- * memory. */
-static void
-set_reach(struct cache_reach *r, size_t from, double claimed, size_t most)
-{
-	for (size_t n = from; (double)n <= claimed && n < most && r->n < REACH_SIZES - 1;
-	     n = n * 3 / 2 & ~(size_t)4095)
-		r->bytes[r->n++] = n;
-	r->bytes[r->n++] = most;
-}
-
-double
-cache_reach(const struct cache_reach *r, double claimed)
-{
-	const double near = r->rate[0], far = r->rate[r->n - 1];
-	uint32_t i = 1;
-
-	if (near < cache_shows * far)
-		return claimed;
-	while (i + 1 < r->n && r->rate[i] >= cache_share * near)
-		i++;
-	return i + 1 == r->n && claimed < (double)r->bytes[i] ? claimed
-							      : fmin(claimed, (double)r->bytes[i - 1]);
 }
 
 /* All that can be seen, in rounds with pauses between: a neighbour on the same core or a slow
@@ -183,8 +135,8 @@ static bool
 look_around(const struct refs *r, const struct dev_info *info, bool is_quick, struct seen *s, struct err *e)
 {
 	int rounds = is_quick ? QUICK_ROUNDS : ROUNDS;
+	size_t most = is_quick ? quick_dram_bytes : dram_bytes;
 	double l2 = info->fact[DEV_FACT_l2_bytes], l3 = info->fact[DEV_FACT_l3_bytes];
-	size_t most = is_quick && l3 < (double)quick_dram_bytes ? quick_dram_bytes : dram_bytes;
 	const double sizes[4] = {
 	    info->fact[DEV_FACT_l1_bytes] / 2, l2 / 2, fmin(fmax(l3 / 4, 4 * l2), 16 << 20), (double)most};
 
@@ -196,7 +148,6 @@ look_around(const struct refs *r, const struct dev_info *info, bool is_quick, st
 	memset(s->x, 0, most);
 	for (int i = 0; i < 4; i++)
 		s->sizes[i] = (size_t)fmax(sizes[i], 8192) & ~(size_t)4095;
-	set_reach(&s->reach, s->sizes[2], l3, most);
 	for (int i = 0; i < rounds; i++) {
 		if (i)
 			(void)nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
@@ -349,11 +300,10 @@ calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calib
 	out->hw.simd_bytes = out->target.simd_bytes;
 	out->hw.level_bytes[0] = out->target.l1_bytes;
 	out->hw.level_bytes[1] = out->target.l2_bytes;
+	out->hw.level_bytes[2] = out->target.l3_bytes;
 	if (!look_around(r, &out->info, is_quick, &seen, e))
 		return false;
 	take_hw(&seen, d->n_threads, &out->hw);
-	out->target.l3_bytes = (int64_t)cache_reach(&seen.reach, (double)out->target.l3_bytes);
-	out->hw.level_bytes[2] = out->target.l3_bytes;
 	memcpy(out->ref_ns, seen.ref_ns, sizeof(out->ref_ns));
 	note_facts(out);
 	add_margin(&out->hw);

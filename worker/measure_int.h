@@ -79,18 +79,6 @@ int64_t refs_time(const struct refs *r, enum measure_ref which);
  * each element of the other half. */
 int64_t refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds);
 
-/* How fast more and more bytes are read over and over, the least first; the last are more than a cache has.
- */
-enum { REACH_SIZES = 10 };
-struct cache_reach {
-	uint32_t n; /* two at least */
-	size_t bytes[REACH_SIZES];
-	double rate[REACH_SIZES]; /* bytes a second */
-};
-/* What this process gets of a last cache that is said to have so many bytes: others on the socket have the
- * rest of it.  As is said, where rates do not tell. */
-double cache_reach(const struct cache_reach *r, double claimed);
-
 bool calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calibration *out,
     struct err *e) MUST_CHECK;
 

@@ -13,10 +13,9 @@
  * A result lies in work memory that others have used: it is hot where what is live while it is made fits, as
  * a plan takes the place of what died last.  A result of the model is as an input.
  *
- * A weight is hot where all weights and the most that is live fit into the room, near where they fit into two
- * thirds of the last cache (some forms of a weight are larger than it, and a cache that is nearly full keeps
- * nothing of what comes round): between two uses of it the whole plan has run.  One that the run has used
- * before (a recurrent net's, at each step) is so where it and all that was touched since fit.
+ * A weight is hot where all weights and the most that is live fit into the room, near where they fit into the
+ * last cache: between two uses of it the whole plan has run.  One that the run has used before (a recurrent
+ * net's, at each step) is so where it and all that was touched since fit.
  *
  * Candidates of equal specs stand at several places; most of them decide, letter by letter, so that a spec
  * has one word in a job. */
@@ -228,12 +227,6 @@ fits(const struct run *r, size_t bytes)
 }
 
 static bool
-is_near(const struct run *r, size_t bytes)
-{
-	return r->caches->last > 0 && bytes <= r->caches->last / 3 * 2;
-}
-
-static bool
 reads(const struct graph *g, uint32_t node, uint32_t t)
 {
 	for (uint32_t k = 0; k < g->nodes[node].n_in; k++)
@@ -271,7 +264,7 @@ heat_of_weight(const struct run *r, const struct cand *c, uint32_t t)
 
 	if (r->uses[t] > 1)
 		n = MIN_OF(n, since_last_use(r, c, t));
-	return fits(r, n) ? HEAT_HOT : is_near(r, n) ? HEAT_NEAR : HEAT_COLD;
+	return fits(r, n) ? HEAT_HOT : r->caches->last > 0 && n <= r->caches->last ? HEAT_NEAR : HEAT_COLD;
 }
 
 /* Bytes touched behind node `from` up to node `to`, other than by the candidate's own nodes. */
