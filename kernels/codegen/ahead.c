@@ -51,8 +51,7 @@ add_line(struct ahead *h, buf_id b, ixv_id at)
 	}
 }
 
-/* The lines of a row of the weight that loop `row` reads, where loop `around` goes on to the next such row.
- */
+/* The lines of a row of the weight that loop `row` reads; loop `around` goes on to the next row. */
 static void
 note_row(struct ahead *h, st_id around, st_id row, const struct access *a)
 {

@@ -93,19 +93,16 @@ chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how)
 
 static bool all_lanewise(const struct tir *p, axis_id axis, const ex_id *e, uint32_t n);
 
-/* What is behind a border for all lanes or for none: a scalar, whatever it is of.  What has a name may be a
- * vector. */
+/* Is there a value in it that a let has named?  That may be a vector. */
 static bool
-is_one_for_all(const struct tir *p, axis_id axis, ex_id e)
+has_name(const struct tir *p, ex_id e)
 {
 	const struct ex n = *ex_get(p->tx, e);
 
-	if (n.kind == EX_VAR || ex_has(p->tx, e, axis))
-		return false;
-	for (uint32_t k = 0; (n.kind == EX_MAP || n.kind == EX_GUARD) && k < n.n_arg; k++)
-		if (!is_one_for_all(p, axis, n.arg[k]))
-			return false;
-	return true;
+	for (uint32_t k = 0; k < n.n_arg; k++)
+		if (has_name(p, n.arg[k]))
+			return true;
+	return n.kind == EX_VAR;
 }
 
 /* Is the value one of f32, over what is the same for all lanes or lies side by side? */
@@ -119,8 +116,8 @@ is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 		return false;
 	if (n.kind == EX_READ)
 		return p->buf[n.tensor].type == DT_f32 && is_along(p, axis, n.at);
-	if (n.kind == EX_GUARD)
-		return is_one_for_all(p, axis, e);
+	if (n.kind == EX_GUARD) /* for all lanes or for none: a scalar, whatever it is of */
+		return !ex_has(p->tx, e, axis) && !has_name(p, e);
 	if (n.kind != EX_MAP)
 		return n.kind == EX_CONST || n.kind == EX_VAR;
 	if (n.prim == PRIM_select)
