@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { ALIGN = 16, FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 22, HUGE_PAGE = 1 << 21 };
+enum { ALIGN = 16, FIRST_BLOCK = 1 << 12, LARGEST_BLOCK = 1 << 22 };
 
 struct arena_block {
 	struct arena_block *below;
@@ -41,9 +41,7 @@ heap_resize(void *p, size_t n_bytes)
 	return q;
 }
 
-/* Large blocks are written and read from end to end: huge pages spare faults, and walks of the page table
- * where a run streams weights.  Refused, nothing is lost. */
-static void
+void
 prefer_huge(void *p, size_t n)
 {
 	uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1),

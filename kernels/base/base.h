@@ -87,6 +87,8 @@ void *arena_grow(struct arena *a, const void *p, size_t size, uint32_t len, uint
 /* Heap for objects of irregular life; aborts when exhausted. */
 void *heap_alloc(size_t n_bytes); /* zeroed */
 void *heap_resize(void *p, size_t n_bytes);
+enum { HUGE_PAGE = 1 << 21 };
+void prefer_huge(void *p, size_t n_bytes); /* where whole ones lie in it; refused, nothing is lost */
 
 /* ---- bytes and strings -------------------------------------------------------------- */
 struct bytes {

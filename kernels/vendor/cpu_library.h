@@ -24,6 +24,8 @@ struct cpu_library {
 	void (*release)(void *kernel, void *store, void *kept);
 	/* Does run() read this operand where it lies?  false: only what was kept of it. */
 	bool (*reads)(void *kernel, uint32_t operand);
+	/* Where the form of this operand lies that was kept; false: there is none. */
+	bool (*kept_at)(void *kernel, void *kept, uint32_t operand, const void **at, size_t *n_bytes);
 	void (*run)(void *kernel, void *const *buf, void *kept, char *scratch);
 };
 /* NULL where this program was built without it. */

@@ -7,7 +7,6 @@
 #include "cpu_library.h"
 #include "onednn_int.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +22,6 @@ struct port {
 	size_t at;                /* of inner: in scratch */
 	bool is_constant;
 };
-/* OpenMP's runtime is the one that oneDNN was linked with, whatever it is. */
-struct omp {
-	int (*get)(void);
-	void (*set)(int n);
-};
-
 struct onednn {
 	const struct library_call *call;
 	struct omp omp;
@@ -46,40 +39,6 @@ struct onednn {
 	dnnl_memory_t pad_memory;
 	void *pad_at;
 };
-
-/* ---- threads: one ---------------------------------------------------------------------------------- */
-static struct omp
-omp_find(void)
-{
-	struct omp o = {NULL, NULL};
-#if DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
-	void *get = dlsym(RTLD_DEFAULT, "omp_get_max_threads"),
-	     *set = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-
-	if (get && set) {
-		memcpy(&o.get, &get, sizeof(get));
-		memcpy(&o.set, &set, sizeof(set));
-	}
-#endif
-	return o;
-}
-
-static int
-alone(struct omp o)
-{
-	int before = o.get ? o.get() : 1;
-
-	if (before != 1)
-		o.set(1);
-	return before;
-}
-
-static void
-not_alone(struct omp o, int before)
-{
-	if (before != 1)
-		o.set(before);
-}
 
 static bool
 refused(struct err *e, const char *what)
@@ -420,9 +379,9 @@ onednn_bind(const struct library_call *c, int64_t algo, void **out, size_t *scra
 
 	o->call = c;
 	o->omp = omp_find();
-	before = alone(o->omp);
+	before = omp_alone(o->omp);
 	ok = make(o, algo, e);
-	not_alone(o->omp, before);
+	omp_not_alone(o->omp, before);
 	if (!ok) {
 		onednn_unbind(o);
 		return false;
@@ -504,7 +463,7 @@ onednn_prepare(void *kernel, void *store, void *const *buf, void **kept, struct 
 	struct onednn *o = kernel;
 	struct kept **list = heap_alloc(sizeof(struct kept *) * o->n_ports);
 	char *pad = o->pad ? aligned_alloc(CPU_LIBRARY_ALIGN, o->pad) : NULL;
-	int before = alone(o->omp);
+	int before = omp_alone(o->omp);
 	bool ok = pad || !o->pad;
 
 	if (ok && o->pad_memory)
@@ -514,7 +473,7 @@ onednn_prepare(void *kernel, void *store, void *const *buf, void **kept, struct 
 		if (is_kept(&o->port[i]))
 			ok = (list[i] = keep(o, store, &o->port[i], buf)) != NULL;
 	kept_store_hold(store, false);
-	not_alone(o->omp, before);
+	omp_not_alone(o->omp, before);
 	o->pad_at = NULL;
 	free(pad);
 	*kept = list;
@@ -526,16 +485,35 @@ onednn_prepare(void *kernel, void *store, void *const *buf, void **kept, struct 
 }
 
 static bool
+is_of(const struct port *p, uint32_t operand)
+{
+	return (p->view->source == SOURCE_INPUT || p->view->source == SOURCE_WEIGHT) &&
+	    p->view->number == operand;
+}
+
+static bool
 onednn_reads(void *kernel, uint32_t operand)
 {
 	const struct onednn *o = kernel;
 
-	for (uint32_t i = 0; i < o->n_ports; i++) {
-		const struct port *p = &o->port[i];
-
-		if ((p->view->source == SOURCE_INPUT || p->view->source == SOURCE_WEIGHT) &&
-		    p->view->number == operand && !is_kept(p))
+	for (uint32_t i = 0; i < o->n_ports; i++)
+		if (is_of(&o->port[i], operand) && !is_kept(&o->port[i]))
 			return true;
+	return false;
+}
+
+static bool
+onednn_kept_at(void *kernel, void *kept, uint32_t operand, const void **at, size_t *n_bytes)
+{
+	const struct onednn *o = kernel;
+	struct kept *const *list = kept;
+
+	for (uint32_t i = 0; i < o->n_ports; i++) {
+		if (!is_of(&o->port[i], operand) || !is_kept(&o->port[i]))
+			continue;
+		*at = list[i]->data;
+		*n_bytes = list[i]->n_bytes;
+		return true;
 	}
 	return false;
 }
@@ -545,7 +523,7 @@ onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 {
 	struct onednn *o = kernel;
 	struct kept *const *list = kept;
-	int before = alone(o->omp);
+	int before = omp_alone(o->omp);
 	bool ok = true;
 
 	if (o->pad_memory)
@@ -568,7 +546,7 @@ onednn_run(void *kernel, void *const *buf, void *kept, char *scratch)
 	if (o->port[2].reorder)
 		ok = reorder(o, &o->port[2], true) && ok;
 	ok = dnnl_stream_wait(o->stream) == dnnl_success && ok;
-	not_alone(o->omp, before);
+	omp_not_alone(o->omp, before);
 	if (!ok)
 		bug("oneDNN refused a call that it had accepted");
 }
@@ -591,4 +569,5 @@ const struct cpu_library cpu_onednn = {.version = onednn_version,
     .prepare = onednn_prepare,
     .release = onednn_release,
     .reads = onednn_reads,
+    .kept_at = onednn_kept_at,
     .run = onednn_run};

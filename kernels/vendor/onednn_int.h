@@ -1,6 +1,5 @@
-/* kernels/vendor/onednn_int.h: what differs between the C interfaces of oneDNN 2.6 and 3.x.  For onednn.c
- * alone.
- */
+/* kernels/vendor/onednn_int.h: what differs between the C interfaces of oneDNN 2.6 and 3.x, and what the
+ * files of onednn*.c share. */
 #ifndef KORCH_ONEDNN_INT_H
 #define KORCH_ONEDNN_INT_H
 
@@ -54,6 +53,16 @@ struct kept *kept_find(struct kept_store *s, const void *from, const struct md *
 /* A new one, for one user, whose data is to be written; NULL: no memory. */
 struct kept *kept_add(struct kept_store *s, const void *from, const struct md *ours, const struct md *its);
 void kept_drop(struct kept_store *s, struct kept *k); /* by one user; NULL is allowed */
+
+/* ---- onednn_omp.c ---- */
+/* OpenMP's runtime is the one that oneDNN was linked with, whatever it is. */
+struct omp {
+	int (*get)(void);
+	void (*set)(int n);
+};
+struct omp omp_find(void);
+int omp_alone(struct omp o); /* gives what omp_not_alone() wants */
+void omp_not_alone(struct omp o, int before);
 
 /* ---- onednn_form.c ---- */
 enum { FORM_DIMS = 12 };

@@ -2,6 +2,7 @@
  * are those of the interpreter, in each of its ways; and on shapes that are too large for the interpreter it
  * is the oracle of generated kernels.  Skipped where the program is built without one. KORCH_LIBRARY_ROUNDS=N
  * specs (default 300), KORCH_LIBRARY_SEED=N from there. label: cpu */
+#include "../../kernels/vendor/cpu_library.h"
 #include "../harness/library.h"
 #include "../harness/plan_sample.h"
 #include "../harness/setting.h"
@@ -200,12 +201,91 @@ test_plans_mix_calls_and_code(void **state)
 	}
 }
 
+/* Forms of weights of 64 KiB. */
+enum { FORMS = 96, INPUTS = 16, OUTPUTS = 1024 };
+struct forms {
+	const struct cpu_library *of;
+	void *store, *kernel, *kept[FORMS];
+	const char *at[FORMS];
+	size_t n_bytes[FORMS];
+};
+
+/* false: this version reads the weight as it lies. */
+static bool
+keep_one(struct forms *f, int i)
+{
+	static float x[7 * INPUTS], y[7 * OUTPUTS], w[FORMS][INPUTS * OUTPUTS];
+	void *buf[3] = {x, w[i], y};
+	const void *at;
+	struct err e = {0};
+
+	if (!f->of->prepare(f->kernel, f->store, buf, &f->kept[i], &e))
+		fail_msg("%s", e.msg);
+	if (!f->of->kept_at(f->kernel, f->kept[i], 1, &at, &f->n_bytes[i])) {
+		assert_true(f->of->reads(f->kernel, 1));
+		f->of->release(f->kernel, f->store, f->kept[i]);
+		return false;
+	}
+	assert_true(!f->of->reads(f->kernel, 1) && f->n_bytes[i] >= INPUTS * OUTPUTS * sizeof(float));
+	assert_true((uintptr_t)at % CPU_LIBRARY_ALIGN == 0);
+	f->at[i] = at;
+	return true;
+}
+
+/* They lie one behind the other, none over another, and are gone with their last user, in whatever order. */
+static void
+keep_and_release_all(struct forms *f)
+{
+	int n_next = 0;
+
+	for (int i = 1; i < FORMS; i++) {
+		assert_true(keep_one(f, i));
+		for (int k = 0; k < i; k++)
+			assert_true(
+			    f->at[k] + f->n_bytes[k] <= f->at[i] || f->at[i] + f->n_bytes[i] <= f->at[k]);
+		n_next += f->at[i] == f->at[i - 1] + f->n_bytes[i - 1];
+	}
+	assert_true(n_next > FORMS * 3 / 4);
+	for (int i = 0; i < FORMS; i++) /* every third first */
+		f->of->release(f->kernel, f->store, f->kept[i * 3 % FORMS + i * 3 / FORMS]);
+	assert_int_equal(f->of->kept_bytes(f->store), 0);
+}
+
+static void
+test_kept_forms_lie_together(void **state)
+{
+	static const char graph[] =
+	    "%0 = input f32[7,16]\n%1 = weight f32[16,1024]\n%2 = matmul %0 %1\noutput %2\n";
+	struct forms f = {.of = cpu_library(LIBRARY_onednn)};
+	struct arena a = {0};
+	struct spec s;
+	struct library_call call;
+	size_t scratch;
+	bool has_forms;
+	struct err e = {0};
+
+	(void)state;
+	f.store = f.of->open();
+	if (!kernel_spec(&a, graph, &s, &e) || !library_call_of(&s, &call, &e) ||
+	    !f.of->bind(&call, 0, &f.kernel, &scratch, &e))
+		fail_msg("%s", e.msg);
+	has_forms = keep_one(&f, 0);
+	if (has_forms)
+		keep_and_release_all(&f);
+	f.of->unbind(f.kernel);
+	f.of->close(f.store);
+	arena_fini(&a);
+	if (!has_forms)
+		skip();
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans_mix_calls_and_code),
 	    cmocka_unit_test(test_calls_mean_what_the_spec_means),
-	    cmocka_unit_test(test_oracle_of_generated_kernels)};
+	    cmocka_unit_test(test_oracle_of_generated_kernels),
+	    cmocka_unit_test(test_kept_forms_lie_together)};
 
 	if (!dev_cpu_library(LIBRARY_onednn)) {
 		puts("SKIP prop/library_test: built without oneDNN (cmake -DKORCH_ONEDNN=ON)");
