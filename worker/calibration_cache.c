@@ -13,7 +13,7 @@ struct frozen {
 	struct calibration cal;
 	struct hash digest;
 };
-static const char MAGIC[16] = "korch cal 1";
+static const char MAGIC[16] = "korch cal 2";
 
 static const char *
 folder_of(struct arena *a, const char *given)

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #define MEASURE_MEMORY ((size_t)8 << 30)
-enum { MEASURE_METHOD = 4 }; /* rises when numbers of before and after cannot be compared */
+enum { MEASURE_METHOD = 5 }; /* rises when numbers of before and after cannot be compared */
 
 struct measure_opts {
 	const char *program; /* NULL: korch-measure beside the running program */

@@ -78,6 +78,20 @@ int64_t refs_time(const struct refs *r, enum measure_ref which);
  * 12 multiply-adds of a vector a round; PROBE_EXP and PROBE_DIV write half of the vectors, one result for
  * each element of the other half. */
 int64_t refs_probe(const struct refs *r, enum probe which, void *x, int64_t n_vectors, int64_t rounds);
+/* What lies at x comes from memory the next time; false: this device cannot do that. */
+bool refs_evict(const struct refs *r, void *x, size_t n_bytes);
+
+/* How fast more and more bytes are read over and over, the least first; the last are more than a cache has.
+ */
+enum { REACH_SIZES = 10 };
+struct cache_reach {
+	uint32_t n; /* two at least */
+	size_t bytes[REACH_SIZES];
+	double rate[REACH_SIZES]; /* bytes a second */
+};
+/* What this process gets of a last cache that is said to have so many bytes: others on the socket have the
+ * rest of it.  As is said, where rates do not tell. */
+double cache_reach(const struct cache_reach *r, double claimed);
 
 bool calibrate(const struct dev *d, const struct refs *r, bool is_quick, struct calibration *out,
     struct err *e) MUST_CHECK;

@@ -6,7 +6,8 @@
  *   hot   the call before it was the same kernel's, on the same bytes, and is not timed;
  *   cold  the copy was touched last when the ring of copies was at this place before, and since then at least
  * the core's own caches went by: the ring itself, and where it is too small for that, the streaming
- * reference.
+ * reference.  Cold weights are in memory: put out of all caches before the sample, or on a device that cannot
+ * do that in a ring larger than the last one.
  *
  * So each runner goes round the ring once before its first sample, no sample meets a copy twice, and how many
  * calls a sample has is decided behind that round, too.  The kernels of a race share the ring and the place
@@ -22,8 +23,8 @@
  * turns, a few samples each, so that a slow moment hits all of them.  After some turns a kernel
  * that is clearly behind leaves the race: it cannot win, and its row says so.
  *
- * Cold operands and results go round a ring of copies larger than the second-level cache, cold weights round
- * one larger than the last cache: between two uses of them lies the whole plan.
+ * Cold operands and results go round a ring of copies larger than the second-level cache; between two uses of
+ * a cold weight lies the whole plan.
  *
  * Kernels of many specs can race side by side: then each turn begins with a way round the ring that is not
  * timed, as the others have swept the caches since the last one. */
@@ -120,6 +121,14 @@ lay_out(struct field *f, struct runner *u)
 		(void)call(f, u, 1, false);
 }
 
+/* Some calls of which each finds its operands where they belong. */
+static int64_t
+call_fresh(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
+{
+	lap_chill(&f->copies, &u->lap, f->at, n);
+	return call(f, u, n, by_cpu);
+}
+
 static void
 sample_short(struct field *f, struct runner *u)
 {
@@ -128,7 +137,7 @@ sample_short(struct field *f, struct runner *u)
 	await_threads(f->r->dev);
 	ref = refs_time(f->r->refs, f->ref);
 	lay_out(f, u);
-	own = call(f, u, u->loop, false);
+	own = call_fresh(f, u, u->loop, false);
 	u->spent_ns += ref + own;
 	if (had_all_threads(f->r->dev, &u->n_void))
 		keep(u, (double)own / u->loop, ref);
@@ -157,7 +166,7 @@ sample_long(struct field *f, struct runner *u)
 
 	await_threads(f->r->dev);
 	lay_out(f, u);
-	own = call(f, u, 1, by_cpu);
+	own = call_fresh(f, u, 1, by_cpu);
 	u->spent_ns += own;
 	if (had_all_threads(f->r->dev, &u->n_void))
 		keep(u, (double)own, 0);
@@ -282,7 +291,7 @@ within(const struct race *r, size_t most, size_t share)
 static uint32_t
 calls_of(const struct field *f, int64_t ns)
 {
-	int64_t most = f->copies.n > 1 ? MIN_OF((int64_t)f->copies.n, (int64_t)MAX_LOOP) : MAX_LOOP;
+	int64_t most = MIN_OF(f->copies.n_fresh, (uint32_t)MAX_LOOP);
 
 	return ns >= sample_ns / 4 ? 1 : (uint32_t)MIN_OF(sample_ns / MAX_OF(ns, (int64_t)1) + 1, most);
 }
@@ -294,7 +303,7 @@ best_call(struct field *f, struct runner *u)
 	int64_t best = INT64_MAX;
 
 	for (int i = 0; i < WARM_UPS; i++) {
-		best = MIN_OF(best, call(f, u, 1, false));
+		best = MIN_OF(best, call_fresh(f, u, 1, false));
 		if (best > 1000 * short_ns)
 			break;
 	}

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of cold weights that are evicted: a sample has several calls where one takes a few microseconds. */
+static const size_t sample_bytes = (size_t)1 << 20;
+
 size_t
 tensor_bytes(const struct graph *g, tensor_id t)
 {
@@ -92,6 +95,8 @@ weight_copies(const struct rotation *c, uint32_t b, size_t bytes)
 {
 	enum heat h = heat_at(c->race->heat, b);
 
+	if (h == HEAT_COLD && c->evicts)
+		return c->n_fresh;
 	return h == HEAT_HOT ? 1 : how_many(bytes, h == HEAT_NEAR ? c->warm_bytes : c->cold_bytes, c->most);
 }
 
@@ -105,8 +110,10 @@ count(struct rotation *c, size_t least, size_t most)
 	uint32_t warm, cold;
 
 	c->is_hot = load.hot > 0;
+	c->evicts = c->race->dev->evict != NULL;
 	c->warm_bytes = MAX_OF(RING_L2_CACHES * l2, least);
-	c->cold_bytes = RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
+	c->cold_bytes =
+	    c->evicts ? sample_bytes : RING_LAST_CACHES * MAX_OF(l2, last); /* a GPU's second is its last */
 	c->most = most;
 	warm = load.round ? how_many(load.round, c->warm_bytes, most) : 1;
 	cold = load.cold ? how_many(load.cold, c->cold_bytes, most) : 1;
@@ -122,6 +129,7 @@ count(struct rotation *c, size_t least, size_t most)
 	c->is_cold = rotation_is_cold(s, c->race->heat, c->race->calibration);
 	c->n_walk = warm;
 	c->n = MAX_OF(warm, cold);
+	c->n_fresh = MIN_OF(load.round ? warm : UINT32_MAX, load.cold ? cold : UINT32_MAX);
 }
 
 static bool
@@ -222,8 +230,9 @@ own_pack(struct rotation *c, struct lap *l, const struct pack *p, void **first)
 	return to;
 }
 
-/* Its own form of operand p, for all launches: as many copies as fill the last cache, which a form that is
- * four times the weights (Winograd's) does with fewer; where memory ends, those that there are. */
+/* Its own form of operand p, for all launches: as many copies as a sample has calls or as fill the last
+ * cache, which a form that is four times the weights (Winograd's) does with fewer; where memory ends, those
+ * that there are. */
 static bool
 pack_all(struct rotation *c, struct lap *l, const struct pack *p, struct err *e)
 {
@@ -240,6 +249,8 @@ pack_all(struct rotation *c, struct lap *l, const struct pack *p, struct err *e)
 		    e, ERR_MEMORY, "no memory for the packed weights of a kernel: %zu bytes", bytes);
 	for (uint32_t i = 0; i < c->n; i++)
 		memcpy((void **)(uintptr_t)l->launch[i].buf + p->operand, &own[i % n], sizeof(*own));
+	if (l->cold_bytes[p->operand])
+		l->cold_bytes[p->operand] = bytes;
 	return true;
 }
 
@@ -270,7 +281,10 @@ lap_open(struct arena *a, struct rotation *c, const struct dev_kernel *k, const 
 	*out = (struct lap){.n = c->n,
 	    .launch = NEW_ARRAY(a, struct dev_launch, c->n),
 	    .own = NEW_ARRAY(a, void *, (size_t)c->n * code->desc.n_packs),
-	    .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->desc.n_packs)};
+	    .own_bytes = NEW_ARRAY(a, size_t, (size_t)c->n * code->desc.n_packs),
+	    .cold_bytes = NEW_ARRAY(a, size_t, c->n_bufs)};
+	for (uint32_t b = 0; b < c->n_bufs; b++)
+		out->cold_bytes[b] = is_cold_weight(c, b) ? c->buf_bytes[b] : 0;
 	for (uint32_t i = 0; i < c->n; i++)
 		out->launch[i] = (struct dev_launch){.kernel = k,
 		    .buf = arena_dup(a, &c->buf[(size_t)i * c->n_bufs], c->n_bufs * sizeof(*c->buf))};
@@ -278,6 +292,15 @@ lap_open(struct arena *a, struct rotation *c, const struct dev_kernel *k, const 
 		if (!pack_all(c, out, &code->desc.packs[p], e))
 			return false;
 	return prepare_all(c, out, e);
+}
+
+void
+lap_chill(const struct rotation *c, const struct lap *l, uint32_t at, uint32_t n)
+{
+	const struct dev *d = c->race->dev;
+
+	for (uint32_t i = 0; c->evicts && i < n; i++)
+		d->evict(d->self, &l->launch[(at + i) % l->n], l->cold_bytes);
 }
 
 void

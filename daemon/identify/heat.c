@@ -13,9 +13,14 @@
  * A result lies in work memory that others have used: it is hot where what is live while it is made fits, as
  * a plan takes the place of what died last.  A result of the model is as an input.
  *
- * A weight is hot where all weights and the most that is live fit into the room, near where they fit into the
- * last cache: between two uses of it the whole plan has run.  One that the run has used before (a recurrent
- * net's, at each step) is so where it and all that was touched since fit.
+ * A weight is hot where all weights and the most that is live fit into the room, near where they fit into two
+ * thirds of the last cache (some forms of a weight are larger than it, and a cache that is nearly full keeps
+ * nothing of what comes round): between two uses of it the whole plan has run, and with it what it moves
+ * through the last cache counts, too: activations that have left the core's own caches when they are read,
+ * each time that they are (a last cache drops what is not asked for at random, or nearly: 36 MB of a Xeon's
+ * 96 came back at its rate with nothing between, and at memory's with 3 MB written again and again).  One
+ * that the run has used before (a recurrent net's, at each step) is near or hot where it and all that was
+ * touched since fit.
  *
  * Candidates of equal specs stand at several places; most of them decide, letter by letter, so that a spec
  * has one word in a job. */
@@ -33,6 +38,7 @@ struct run { /* the graph as a run */
 	size_t *moved;   /* per node: bytes that it makes, and of weights and inputs that it reads */
 	uint32_t *uses;  /* per weight: nodes of the run that read it */
 	size_t weights, live, all;
+	size_t flow; /* what its readers find beyond the core's own caches */
 };
 
 static size_t
@@ -219,11 +225,35 @@ find_live(struct arena *a, struct run *r, const bool *is_run, const uint32_t *la
 	}
 }
 
-/* ---- one candidate --------------------------------------------------------------------------------- */
 static bool
 fits(const struct run *r, size_t bytes)
 {
 	return r->caches->own > 0 && bytes <= r->caches->own / 2;
+}
+
+/* Activations that have left the core's own caches when a reader comes: they pass through the last one, each
+ * time. */
+static void
+find_flow(struct run *r, const bool *is_run)
+{
+	const struct graph *g = r->g;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++)
+		for (uint32_t k = 0; is_run[i] && k < g->nodes[i].n_in; k++) {
+			const uint32_t t = r->root[g->nodes[i].in[k].i], m = r->maker[t];
+			const size_t n = bytes_of(g, g->nodes[i].in[k].i);
+
+			if (r->is_kept[t] && m != NO_NODE && m < i && !node_is_view(g, &g->nodes[i]) &&
+			    !fits(r, plus(n, r->before[i] - r->before[m + 1])))
+				r->flow = plus(r->flow, n);
+		}
+}
+
+/* ---- one candidate --------------------------------------------------------------------------------- */
+static bool
+is_near(const struct run *r, size_t bytes)
+{
+	return r->caches->last > 0 && bytes <= r->caches->last / 3 * 2;
 }
 
 static bool
@@ -260,11 +290,11 @@ since_last_use(const struct run *r, const struct cand *c, uint32_t t)
 static enum heat
 heat_of_weight(const struct run *r, const struct cand *c, uint32_t t)
 {
-	size_t n = plus(r->weights, r->live);
+	size_t since = r->uses[t] > 1 ? since_last_use(r, c, t) : SIZE_MAX / 2;
 
-	if (r->uses[t] > 1)
-		n = MIN_OF(n, since_last_use(r, c, t));
-	return fits(r, n) ? HEAT_HOT : r->caches->last > 0 && n <= r->caches->last ? HEAT_NEAR : HEAT_COLD;
+	if (fits(r, MIN_OF(plus(r->weights, r->live), since)))
+		return HEAT_HOT;
+	return is_near(r, MIN_OF(plus(r->weights, r->flow), since)) ? HEAT_NEAR : HEAT_COLD;
 }
 
 /* Bytes touched behind node `from` up to node `to`, other than by the candidate's own nodes. */
@@ -375,6 +405,7 @@ heats_decide(
 	find_kept(&tmp, &r, is_run, last);
 	find_touched(&tmp, &r, is_run);
 	find_live(&tmp, &r, is_run, last);
+	find_flow(&r, is_run);
 	for (uint32_t k = 0; k < c->n_cands; k++)
 		vote(&tmp, &r, &c->cands[k], &v[c->cands[k].spec]);
 	for (uint32_t s = 0; s < c->n_specs; s++)

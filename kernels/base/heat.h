@@ -2,9 +2,9 @@
  * first, results behind them, in the spec's order.  The word is a part of what a time is known by.
  *
  *   h  hot: in the cache of the core, where what was just made lies
- *   n  near: a weight in the last cache, where all weights of the plan fit
+ *   n  near: a weight in the last cache, where all weights of the plan and what passes through it fit
  *   c  cold: an activation that went through several of the cores' caches since it was touched; a weight
- * between two uses of which lies more than the last cache
+ * from memory, as more lies between two uses of it than the last cache keeps
  *
  * "" is all cold. */
 #ifndef KORCH_HEAT_H

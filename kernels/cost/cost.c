@@ -270,36 +270,40 @@ cost_needs(const struct graph *g, struct need *x)
 }
 
 struct moved { /* bytes that a call moves */
-	double cold, hot;
-	double copy; /* of all operands and results that are not hot, needed or not: a copy in the ring holds
+	double round, hot, memory;
+	double copy; /* of all operands and results that go round, needed or not: a copy in the ring holds
 	                them */
 };
 
-/* needed: of its elements.  Of several results that are one tensor the bytes are moved once. */
+/* needed: of its elements.  Of several results that are one tensor the bytes are moved once.  is_cpu: cold
+ * weights are put out of its caches before each call (worker/rotation.h). */
 static void
-move_tensor(struct moved *m, const struct graph *g, tensor_id t, double needed, enum heat heat)
+move_tensor(struct moved *m, const struct graph *g, tensor_id t, double needed, enum heat heat, bool is_cpu)
 {
 	double size = (double)dtype_size(graph_tensor(g, t)->type);
 
-	*(heat == HEAT_HOT ? &m->hot : &m->cold) += needed * size;
-	if (heat != HEAT_HOT)
-		m->copy += count_of(g, t) * size;
+	if (heat == HEAT_HOT)
+		m->hot += needed * size;
+	else if (heat == HEAT_COLD && is_cpu && graph_tensor(g, t)->role == ROLE_WEIGHT)
+		m->memory += needed * size;
+	else
+		m->round += needed * size, m->copy += count_of(g, t) * size;
 }
 
 static struct moved
-moved_bytes(const struct graph *g, const struct need *x, struct str heat)
+moved_bytes(const struct graph *g, const struct need *x, struct str heat, bool is_cpu)
 {
 	struct moved m = {0};
 
 	for (uint32_t i = 0; i < g->n_inputs; i++)
-		move_tensor(&m, g, g->inputs[i], x[g->inputs[i].i].n, heat_at(heat, i));
+		move_tensor(&m, g, g->inputs[i], x[g->inputs[i].i].n, heat_at(heat, i), is_cpu);
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		bool again = false;
 
 		for (uint32_t k = 0; k < i; k++)
 			again |= g->outputs[k].i == g->outputs[i].i;
 		move_tensor(&m, g, g->outputs[i], again ? 0 : count_of(g, g->outputs[i]),
-		    heat_at(heat, g->n_inputs + i));
+		    heat_at(heat, g->n_inputs + i), is_cpu);
 	}
 	return m;
 }
@@ -356,10 +360,12 @@ cost_analytic_ns(const struct spec *s, const struct hw *hw, struct str heat, str
 		if (prim_info[s->g.nodes[i].prim].class == CLASS_LINEAR)
 			p.linear_flops += flops;
 	}
-	m = moved_bytes(&s->g, x, heat);
-	p.bytes = m.cold + m.hot;
+	m = moved_bytes(&s->g, x, heat, hw->lanes > 0);
+	p.bytes = m.round + m.hot + m.memory;
 	p.flop_ns = flops_s(hw, &p) / threads * 1e9;
-	p.byte_ns = (move_s(hw, m.cold / threads, m.copy / threads) + move_hot_s(hw, m.hot / threads)) * 1e9;
+	p.byte_ns = (move_s(hw, m.round / threads, m.copy / threads) + move_hot_s(hw, m.hot / threads) +
+			m.memory / threads / hw->bytes_per_s[3]) *
+	    1e9;
 	p.call_ns = hw->call_ns;
 	arena_fini(&tmp);
 	if (parts)

@@ -21,7 +21,7 @@ struct hw {
 	bool winograd; /* the plan may use Winograd's form: a fourth of such a convolution's products */
 };
 /* How timing rotates operands and results, so that a kernel meets them as a plan does: over as
- * many copies as fill so many L2 caches (weights: so many times the last cache), at most so many.
+ * many copies as fill so many L2 caches (a GPU's weights: so many times the last cache), at most so many.
  * The bound counts on it. */
 enum { RING_L2_CACHES = 4, RING_LAST_CACHES = 2, RING_MAX_COPIES = 64 };
 /* Faster than any CPU (per thread), than any GPU: where nothing was calibrated, or nobody believed. */

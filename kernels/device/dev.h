@@ -108,6 +108,10 @@ struct dev {
 	void (*get)(void *self, void *to, const void *from, size_t n_bytes);
 	/* Scratch for kernels up to these sizes, so that run() never allocates. */
 	bool (*reserve)(void *self, size_t shared_bytes, size_t local_bytes, struct err *e);
+	/* What the launch reads of its operands that have n_bytes, where they lie or as prepare kept them, is
+	 * out of all caches.  n_bytes: per operand; 0: it stays where it is.  NULL: this device cannot do
+	 * that. */
+	void (*evict)(void *self, const struct dev_launch *l, const size_t *n_bytes);
 	/* Runs the launches in order, a barrier between all passes; does not allocate.  ns (may be NULL)
 	 * receives n + 1 time stamps: before the first and after each. */
 	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);

@@ -4,6 +4,7 @@
  * plans sharing the device take turns; scratch only grows. */
 #include "cpu_memory.h"
 #include "dev_cpu_library.h"
+#include "evict.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -243,6 +244,15 @@ cpu_reserve(void *self, size_t shared_bytes, size_t local_bytes, struct err *e)
 	return ok || err_set(e, ERR_MEMORY, "no memory for %zu bytes of scratch", shared_bytes + locals);
 }
 
+static void
+cpu_evict(void *self, const struct dev_launch *l, const size_t *n_bytes)
+{
+	(void)self;
+	for (uint32_t b = 0; b < l->kernel->n_bufs; b++)
+		if (n_bytes[b] && !(l->kernel->library && cpu_library_evict(l, b)))
+			evict(l->buf[b], n_bytes[b]);
+}
+
 struct walk {
 	const struct cpu *cpu;
 	const struct dev_launch *launches;
@@ -361,6 +371,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .put = cpu_copy,
 	    .get = cpu_copy,
 	    .reserve = cpu_reserve,
+	    .evict = evict_is_here() ? cpu_evict : NULL,
 	    .run = cpu_run,
 	    .is_short = cpu_is_short,
 	    .close = cpu_close,

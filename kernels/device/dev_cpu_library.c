@@ -2,6 +2,7 @@
 #include "dev_cpu_library.h"
 
 #include "../vendor/cpu_library.h"
+#include "evict.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,25 @@ cpu_library_reads(const struct dev_kernel *k, uint32_t operand)
 	for (uint32_t i = 0; i < l->n && !reads; i++)
 		reads = l->of->reads(l->part[i].kernel, operand);
 	return reads;
+}
+
+bool
+cpu_library_evict(const struct dev_launch *launch, uint32_t operand)
+{
+	const struct dev_library *l = launch->kernel->library;
+	void *const *kept = launch->kept;
+	bool found = false;
+
+	for (uint32_t i = 0; i < l->n; i++) {
+		const void *at;
+		size_t n;
+
+		if (!l->of->kept_at(l->part[i].kernel, kept[i], operand, &at, &n))
+			continue;
+		found = true;
+		evict(at, n);
+	}
+	return found;
 }
 
 void

@@ -19,6 +19,8 @@ bool cpu_library_bind(
 void cpu_library_unbind(struct dev_kernel *k);
 bool cpu_library_prepare(const struct cpu_libraries *l, struct dev_launch *to, struct err *e) MUST_CHECK;
 void cpu_library_release(const struct cpu_libraries *l, struct dev_launch *of);
+/* What was kept of an operand, of all parts; false: it is read where it lies. */
+bool cpu_library_evict(const struct dev_launch *l, uint32_t operand);
 bool cpu_library_reads(const struct dev_kernel *k, uint32_t operand);
 void cpu_library_run(const struct dev_launch *l, char *scratch, int64_t lo, int64_t hi);
 

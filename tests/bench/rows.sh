@@ -4,8 +4,8 @@
 # plan may want, and then sampled for --samples (default 20), which measures kernels as unlike as can be (korch-submit --predict
 # --samples).  All in one data folder, so that one calibration stands for all of them: nothing else may run, at its beginning
 # least of all.  Told of each model: how many rows there are so far.
-# OUT.cache is the export, without what the host disturbed: rows whose class reference was more than a twentieth off beside them,
-# or whose slow tenth took 1.3 times the middle.  KORCH_ISA=avx2 holds host and rows to AVX2; $KORCH_BIN: the programs; --data: goes on with a folder.
+# OUT.cache is the export, without what the host disturbed: rows beside whose class reference it was more than a tenth off what it
+# was beside most rows, or whose slow tenth took 1.3 times the middle.  KORCH_ISA=avx2 holds host and rows to AVX2; $KORCH_BIN: the programs; --data: goes on with a folder.
 set -eu
 threads=1 search=25 samples=20 data=
 names=()
@@ -63,7 +63,10 @@ for name in glob.glob(of + "/calibration-*"):
     shutil.copy(name, to)
 calm = sqlite3.connect(to + "/korch.db")
 sqlite3.connect(of + "/korch.db").backup(calm)
-n = calm.execute("DELETE FROM measurement WHERE fail <> 0 OR abs(clock_ratio - 1) > 0.05 OR p90_ns > 1.3 * median_ns").rowcount
+clock = sorted(r for r, in calm.execute("SELECT clock_ratio FROM measurement WHERE fail = 0 AND clock_ratio <> 1"))
+usual = clock[len(clock) // 2] if clock else 1  # 1: timed without a reference
+n = calm.execute("DELETE FROM measurement WHERE fail <> 0 OR p90_ns > 1.3 * median_ns OR "
+                 "(clock_ratio <> 1 AND abs(clock_ratio / ? - 1) > 0.1)", (usual,)).rowcount
 calm.execute("DELETE FROM predictor")
 left, = calm.execute("SELECT count(*) FROM measurement").fetchone()
 calm.commit()

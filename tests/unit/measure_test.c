@@ -386,6 +386,29 @@ calibration_is_plausible(void **state)
 	assert_string_equal(again.environment, c.info.environment);
 }
 
+/* The last cache of a socket is shared: what counts is how much of it comes back fast, between two sizes by
+ * how far the rate has fallen. */
+static void
+a_cache_is_as_large_as_it_is_fast(void **state)
+{
+	static const struct {
+		double rate[4], claimed, is;
+	} row[] = {{{26, 25, 24, 13}, 64e6, 64e6}, {{26, 25, 15, 13}, 480e6, 37.12e6},
+	    {{26, 15, 25, 13}, 480e6, 19.78e6}, {{26, 25, 24, 13}, 480e6, 70.98e6},
+	    {{26, 25, 25, 24}, 480e6, 480e6}, {{26, 14, 14, 13}, 8e6, 8e6}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		struct cache_reach r = {.n = 4, .bytes = {16000000, 32000000, 64000000, 192000000}};
+		double is;
+
+		memcpy(r.rate, row[i].rate, sizeof(row[i].rate));
+		is = cache_reach(&r, row[i].claimed);
+		if (is < 0.99 * row[i].is || is > 1.01 * row[i].is)
+			fail_msg("row %zu: %.0f, not %.0f", i, is, row[i].is);
+	}
+}
+
 static void
 plans_are_timed_side_by_side(void **state)
 {
@@ -535,6 +558,7 @@ main(void)
 	    cmocka_unit_test_setup_teardown(calls_of_libraries_are_measured, setup, teardown),
 	    cmocka_unit_test_setup_teardown(a_module_that_cannot_load_fails_every_row, setup, teardown),
 	    cmocka_unit_test_setup_teardown(calibration_is_plausible, setup, teardown),
+	    cmocka_unit_test(a_cache_is_as_large_as_it_is_fast),
 	    cmocka_unit_test_setup_teardown(plans_are_timed_side_by_side, setup, teardown),
 	    cmocka_unit_test_setup_teardown(plans_run_on_the_childs_own_threads, setup, teardown),
 	    cmocka_unit_test(references_run_on_one_thread),

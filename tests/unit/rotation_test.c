@@ -17,6 +17,9 @@ static const char conv[] = "%0 = input f32[1,8,8,64]\n%1 = weight f32[3,3,64,64]
 /* A device of so many bytes. */
 struct small {
 	size_t left;
+	uint32_t n_evicted; /* launches */
+	const void *weight; /* of the last one */
+	size_t n_bytes[3];  /* of its operands and result */
 };
 
 static void *
@@ -46,6 +49,16 @@ move(void *self, void *to, const void *from, size_t n)
 	memcpy(to, from, n);
 }
 
+static void
+note_evicted(void *self, const struct dev_launch *l, const size_t *n_bytes)
+{
+	struct small *s = self;
+
+	s->n_evicted++;
+	s->weight = l->buf[1];
+	memcpy(s->n_bytes, n_bytes, sizeof(s->n_bytes));
+}
+
 struct bench {
 	struct arena a;
 	struct spec spec;
@@ -60,7 +73,7 @@ struct bench {
 };
 
 static void
-bench_open_at(struct bench *b, const char *schedule, const char *heat)
+bench_open_on(struct bench *b, bool evicts, const char *schedule, const char *heat)
 {
 	struct err e = {0};
 
@@ -74,7 +87,8 @@ bench_open_at(struct bench *b, const char *schedule, const char *heat)
 	    .mem_new = take,
 	    .mem_free = give_back,
 	    .put = move,
-	    .get = move};
+	    .get = move,
+	    .evict = evicts ? note_evicted : NULL};
 	b->of = (struct measure_kernel){.code = &b->code};
 	b->race = (struct race){.dev = &b->dev,
 	    .spec = &b->spec,
@@ -85,6 +99,12 @@ bench_open_at(struct bench *b, const char *schedule, const char *heat)
 	    .calibration = &b->calibration};
 	if (!rotation_open(&b->a, &b->race, 0, (size_t)1 << 30, &b->copies, &e))
 		fail_msg("%s", e.msg);
+}
+
+static void
+bench_open_at(struct bench *b, const char *schedule, const char *heat)
+{
+	bench_open_on(b, false, schedule, heat);
 }
 
 static void
@@ -201,11 +221,47 @@ copies_by_heat(void **state)
 	}
 }
 
+/* Where lines can be put out of the caches, cold weights are, in the form that the kernel reads, and what is
+ * not cold stays; no sample has more calls than there are copies. */
+static void
+cold_weights_are_evicted(void **state)
+{
+	static const struct {
+		const char *schedule, *heat;
+		uint32_t copies, fresh; /* of the weight; UINT32_MAX: one copy is met again and again */
+		bool is_cold;
+	} row[] = {{"", "", 9, 9, true}, {"wino=4", "", 9, 9, true}, {"wino=4", "hch", 9, 9, true},
+	    {"", "hhh", 1, UINT32_MAX, false}, {"", "cnc", 7, 7, false}, {"", "chc", 1, 34, false}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(row); i++) {
+		struct bench b;
+		struct lap lap;
+		struct err e = {0};
+		size_t bytes;
+
+		bench_open_on(&b, true, row[i].schedule, row[i].heat);
+		bytes = pack_bytes(&b.code.desc.packs[0], DT_f32);
+		assert_true(lap_open(&b.a, &b.copies, &b.kernel, &b.code, &lap, &e));
+		assert_int_equal(met(&lap, 1), row[i].copies);
+		assert_int_equal(b.copies.n_fresh, row[i].fresh);
+		lap_chill(&b.copies, &lap, lap.n - 1, 3); /* round the ring's end */
+		assert_int_equal(b.small.n_evicted, 3);
+		assert_ptr_equal(b.small.weight, lap.launch[(lap.n + 1) % lap.n].buf[1]);
+		assert_int_equal(b.small.n_bytes[1], row[i].is_cold ? bytes : 0);
+		assert_true(b.small.n_bytes[0] == 0 && b.small.n_bytes[2] == 0);
+		lap_close(&b.copies, &lap);
+		rotation_close(&b.copies);
+		arena_fini(&b.a);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(as_many_as_the_cache_needs),
-	    cmocka_unit_test(fewer_where_memory_ends), cmocka_unit_test(copies_by_heat)};
+	    cmocka_unit_test(fewer_where_memory_ends), cmocka_unit_test(copies_by_heat),
+	    cmocka_unit_test(cold_weights_are_evicted)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
