@@ -138,9 +138,8 @@ open_one(struct one *o, const char *path, const struct dev *d, const struct targ
 	o->path = realpath(path, NULL); /* whoever times it stands in another folder */
 	if (!o->path)
 		o->path = path;
-	return (
-	    (plan_load(&o->a, path, &o->plan, NULL, e) && make_kernels(o, t, e) && make_runner(o, d, e)) ||
-	    err_in(e, "%s", path));
+	return plan_load(&o->a, path, &o->plan, NULL, e) && /* which names the file itself */
+	    ((make_kernels(o, t, e) && make_runner(o, d, e)) || err_in(e, "%s", path));
 }
 
 /* ---- a round --------------------------------------------------------------------------------------- */
