@@ -355,16 +355,62 @@ b_cast(struct fission *f, tensor_id x, enum dtype to)
 }
 
 /* ---- layout -------------------------------------------------------------------------- */
+/* Do two shapes differ by extents of 1 alone? */
+static bool
+same_but_ones(const struct shape *x, const struct shape *y)
+{
+	int i = 0, k = 0;
+
+	for (;;) {
+		while (i < x->rank && x->dim[i] == 1)
+			i++;
+		while (k < y->rank && y->dim[k] == 1)
+			k++;
+		if (i == x->rank || k == y->rank)
+			return i == x->rank && k == y->rank;
+		if (x->dim[i++] != y->dim[k++])
+			return false;
+	}
+}
+
+/* A broadcast of constants takes other ones in ahead of itself, and stays a broadcast. */
+static bool
+reshape_lazy(struct fission *f, tensor_id x, const struct shape *s, tensor_id *out)
+{
+	const struct shape *wide = b_shape(f, x), *small;
+	struct shape to = *s;
+	tensor_id of;
+	int i = 0;
+
+	if (known_of(f, x) != KNOWN_LAZY || f->g->nodes[f->notes[x.i].maker].prim != PRIM_bcast ||
+	    !same_but_ones(wide, s))
+		return false;
+	of = f->g->nodes[f->notes[x.i].maker].in[0];
+	small = b_shape(f, of);
+	for (int k = 0; k < to.rank; k++) {
+		if (to.dim[k] == 1)
+			continue;
+		while (wide->dim[i] == 1)
+			i++;
+		to.dim[k] = small->dim[i++];
+	}
+	*out = b_expand(f, b_reshape(f, of, &to), s);
+	return true;
+}
+
 tensor_id
 b_reshape(struct fission *f, tensor_id x, const struct shape *s)
 {
 	struct attrs at = {0};
+	tensor_id lazy;
 
 	if (f->failed || shape_eq(b_shape(f, x), s))
 		return f->failed ? f->blank : x;
 	const struct tensor t = *graph_tensor(f->g, x);
 	if (known_of(f, x) == KNOWN_DATA && shape_count(&t.shape) == shape_count(s))
 		return add_const(f, t.role, t.type, s, f->notes[x.i].data, t.name);
+	if (reshape_lazy(f, x, s, &lazy))
+		return lazy;
 	at_list(&at, ATTR_shape, s->rank, s->dim);
 	return b_prim(f, PRIM_reshape, &x, 1, &at);
 }

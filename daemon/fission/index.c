@@ -1,4 +1,4 @@
-/* daemon/fission/index.c: constants, index arithmetic, gathering and scattering. */
+/* daemon/fission/index.c: constants, index arithmetic, gathering. */
 #include "fission_int.h"
 
 #include <math.h>
@@ -215,48 +215,6 @@ fiss_GatherND_11(struct fission *f)
 
 	at_int(&at, ATTR_k, f_int(f, "batch_dims"));
 	f_out(f, 0, b_prim(f, PRIM_gather_nd, in, 2, &at));
-}
-
-/* ---- scattering ---------------------------------------------------------------------- */
-static int
-read_reduction(struct fission *f)
-{
-	static const char *const words[] = {"none", "add", "mul", "max", "min", NULL};
-
-	return f_choice(f, "reduction", words);
-}
-
-static void
-scatter_elements(struct fission *f, int mode)
-{
-	struct attrs at = {0};
-	tensor_id in[3] = {f_in(f, 0), f_in(f, 1), f_in(f, 2)};
-
-	at_int(&at, ATTR_axis, f_axis(f, "axis", b_rank(f, in[0])));
-	at_int(&at, ATTR_mode, mode);
-	f_out(f, 0, b_prim(f, PRIM_scatter_elements, in, 3, &at));
-}
-
-void
-fiss_Scatter_9(struct fission *f)
-{
-	scatter_elements(f, 0);
-}
-
-void
-fiss_ScatterElements_11(struct fission *f)
-{
-	scatter_elements(f, read_reduction(f));
-}
-
-void
-fiss_ScatterND_11(struct fission *f)
-{
-	struct attrs at = {0};
-	tensor_id in[3] = {f_in(f, 0), f_in(f, 1), f_in(f, 2)};
-
-	at_int(&at, ATTR_mode, read_reduction(f));
-	f_out(f, 0, b_prim(f, PRIM_scatter_nd, in, 3, &at));
 }
 
 /* ---- comparisons with positions ------------------------------------------------------- */
