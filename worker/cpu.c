@@ -12,12 +12,11 @@
 #include "../kernels/base/epoch.h"
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
+#include "../kernels/base/parallel.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 enum { PART_KERNELS = 24 };
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
@@ -87,10 +86,9 @@ compile_kernels(struct arena *a, const struct target *target, const atomic_bool 
 	return compile_files(a, texts, n_files, &o, out, e);
 }
 
-static void *
-compile_part(void *arg)
+static void
+compile_part(struct part *p)
 {
-	struct part *p = arg;
 	const struct kernel_code **codes;
 	uint32_t n = 0, at = 0;
 	int64_t start = os_real()->mono_ns(NULL);
@@ -105,7 +103,6 @@ compile_part(void *arg)
 	    compile_kernels(
 		&p->arena, p->target, p->cancel, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
 	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
-	return NULL;
 }
 
 /* ---- measuring ---------------------------------------------------------------------- */
@@ -186,7 +183,7 @@ run_part(struct cpu *c, struct arena *a, struct part *p)
 		    .cancel = p->cancel, .target = p->target, .units = p->units + lo, .n = hi - lo};
 		if (half[i].n == 0)
 			continue;
-		(void)compile_part(&half[i]);
+		compile_part(&half[i]);
 		if (p->n > 1 || half[i].ok)
 			run_part(c, a, &half[i]);
 		else
@@ -195,20 +192,21 @@ run_part(struct cpu *c, struct arena *a, struct part *p)
 	}
 }
 
+static void
+compile_nth(void *self, uint32_t hand, uint32_t i)
+{
+	struct part *parts = self;
+
+	(void)hand;
+	compile_part(&parts[i]);
+}
+
 /* Two parts at a time: compiled side by side, measured one after the other. */
 static void
 run_parts(struct cpu *c, struct arena *a, struct part *parts, uint32_t n)
 {
 	for (uint32_t i = 0; i < n && !*c->conf->cancel; i += 2) {
-		pthread_t other;
-		bool two = i + 1 < n && get_nprocs() > 1, threaded;
-
-		threaded = two && pthread_create(&other, NULL, compile_part, &parts[i + 1]) == 0;
-		(void)compile_part(&parts[i]);
-		if (threaded)
-			(void)pthread_join(other, NULL);
-		else if (i + 1 < n)
-			(void)compile_part(&parts[i + 1]);
+		parallel_for(MIN_OF(n - i, 2u), parallel_hands(2), compile_nth, &parts[i]);
 		for (uint32_t k = i; k < n && k < i + 2; k++) {
 			run_part(c, a, &parts[k]);
 			arena_fini(&parts[k].arena);
@@ -268,7 +266,7 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
 		unit_make(c->device, a, &units[i], i, generate_kernel);
 	}
-	(void)compile_part(&all);
+	compile_part(&all);
 	if (all.ok)
 		measure_part(c, a, &all);
 	else

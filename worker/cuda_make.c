@@ -4,15 +4,13 @@
 #include "build.h"
 #include "cuda_int.h"
 
+#include "../kernels/base/parallel.h"
 #include "../kernels/sass/perturb.h"
 #include "../proto/range.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 
 /* ---- compiling -------------------------------------------------------------------------- */
 static bool
@@ -53,57 +51,35 @@ struct crew { /* children and the list that they share */
 	struct cuda *c;
 	struct piece *list;
 	uint32_t n;
-	atomic_uint next;
-};
-struct hand {
-	struct crew *crew;
-	uint32_t number;
-	struct arena arena; /* cubins made here; handed to the crew's owner at the end */
+	struct arena arena[CUDA_COMPILERS]; /* by child: cubins made here; the crew's owner gets copies */
 };
 
-static void *
-work(void *arg)
+static void
+work(void *self, uint32_t hand, uint32_t i)
 {
-	struct hand *h = arg;
-	struct crew *w = h->crew;
-	uint32_t i;
+	struct crew *w = self;
+	struct cuda_made *m = w->list[i].made;
+	int64_t from = os_real()->mono_ns(NULL);
 
-	while ((i = atomic_fetch_add(&w->next, 1)) < w->n && !*w->c->conf->cancel) {
-		struct cuda_made *m = w->list[i].made;
-		int64_t from = os_real()->mono_ns(NULL);
-
-		if (!compile_one(
-			w->c, h->number, &h->arena, w->list[i].text, w->list[i].strict, &m->cubin, &m->err) &&
-		    m->err.code == ERR_NONE)
-			(void)err_set(&m->err, ERR_FAILED, "the compile failed without a word");
-		m->compile_ns = os_real()->mono_ns(NULL) - from;
-	}
-	return NULL;
+	if (*w->c->conf->cancel)
+		return;
+	if (!compile_one(
+		w->c, hand, &w->arena[hand], w->list[i].text, w->list[i].strict, &m->cubin, &m->err) &&
+	    m->err.code == ERR_NONE)
+		(void)err_set(&m->err, ERR_FAILED, "the compile failed without a word");
+	m->compile_ns = os_real()->mono_ns(NULL) - from;
 }
 
 static void
 run_crew(struct crew *w, struct arena *a)
 {
-	struct hand hand[CUDA_COMPILERS];
-	pthread_t thread[CUDA_COMPILERS];
-	bool threaded[CUDA_COMPILERS] = {false};
-	uint32_t n = (uint32_t)MAX_OF(1, MIN_OF(get_nprocs() / 2, (int)CUDA_COMPILERS));
-
-	n = MIN_OF(n, MAX_OF(w->n, 1u));
-	for (uint32_t i = 0; i < n; i++)
-		hand[i] = (struct hand){.crew = w, .number = i};
-	for (uint32_t i = 1; i < n; i++)
-		threaded[i] = pthread_create(&thread[i], NULL, work, &hand[i]) == 0;
-	(void)work(&hand[0]);
-	for (uint32_t i = 1; i < n; i++)
-		if (threaded[i])
-			(void)pthread_join(thread[i], NULL);
+	parallel_for(w->n, MAX_OF(parallel_hands(2 * CUDA_COMPILERS) / 2, 1u), work, w);
 	for (uint32_t i = 0; i < w->n; i++)
 		if (w->list[i].made->cubin.n)
 			w->list[i].made->cubin.p =
 			    arena_dup(a, w->list[i].made->cubin.p, w->list[i].made->cubin.n);
-	for (uint32_t i = 0; i < n; i++)
-		arena_fini(&hand[i].arena);
+	for (uint32_t i = 0; i < CUDA_COMPILERS; i++)
+		arena_fini(&w->arena[i]);
 }
 
 /* Whatever the cubin says against timing it: an error of class INFEASIBLE with the figure. */

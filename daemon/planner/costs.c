@@ -7,6 +7,7 @@
 #include "perturb.h"
 
 #include "../identify/heat.h"
+#include "../../kernels/base/parallel.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -452,16 +453,44 @@ ask_known(struct tune *t, struct m_spec_ask *asks, uint32_t n, struct err *e)
 	return true;
 }
 
+/* Specs as they are priced before any is measured: each by itself. */
+struct pricing {
+	struct tune *t;
+	const struct str *heat;
+	struct m_spec_ask *asks;
+	uint16_t *leaves;
+};
+
+static void
+price(void *self, uint32_t hand, uint32_t i)
+{
+	const struct pricing *x = self;
+	struct tune *t = x->t;
+	struct spec_cost *c = &t->cost[i];
+	const struct spec *s = &t->front.cands.specs[i];
+	struct cost_parts parts;
+
+	(void)hand;
+	c->heat = x->heat[i];
+	c->work_ns = cost_work_ns(s, &t->hw, c->heat, &parts);
+	c->bound_ns = device_bound_ns(s, &t->target, &t->hw, c->heat);
+	expect_spec(t, i, &parts, x->leaves);
+	c->state = LAZY_OPEN;
+	x->asks[i] = ask_for(t, i, 0);
+}
+
 bool
 costs_open(struct tune *t, struct err *e)
 {
+	enum { MOST_HANDS = 16 };
 	uint32_t n = n_asked(t);
-	struct str *heat = heats(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
+	struct pricing pricing = {.t = t, .heat = heats(t), .asks = asks};
 
 	make_index(t);
 	if (!expect_open(t, e))
 		return false;
+	pricing.leaves = expect_leaves(t, n);
 	t->cost = NEW_ARRAY(t->arena, struct spec_cost, t->front.cands.n_specs);
 	for (uint32_t i = n; i < t->front.cands.n_specs; i++)
 		t->cost[i] = (struct spec_cost){.bound_ns = PLAN_VIEW_NS,
@@ -471,16 +500,7 @@ costs_open(struct tune *t, struct err *e)
 		    .repeats = 1,
 		    .schedule = STR(PLAN_VIEW),
 		    .state = LAZY_MEASURED};
-	for (uint32_t i = 0; i < n; i++) {
-		struct cost_parts parts;
-
-		t->cost[i].heat = heat[i];
-		t->cost[i].work_ns = cost_work_ns(&t->front.cands.specs[i], &t->hw, heat[i], &parts);
-		t->cost[i].bound_ns = device_bound_ns(&t->front.cands.specs[i], &t->target, &t->hw, heat[i]);
-		expect_spec(t, i, &parts);
-		t->cost[i].state = LAZY_OPEN;
-		asks[i] = ask_for(t, i, 0);
-	}
+	parallel_for(n, parallel_hands(MOST_HANDS), price, &pricing);
 	if (!ask_known(t, asks, n, e))
 		return false;
 	expect_begin(t);

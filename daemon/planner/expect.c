@@ -44,20 +44,26 @@ expect_open(struct tune *t, struct err *e)
 	return true;
 }
 
-static const uint16_t *
-leaves_of(const struct tune *t, struct arena *a, const struct sample *plain)
+uint16_t *
+expect_leaves(const struct tune *t, uint32_t n)
 {
-	const struct forest *f = &t->predictor->head[HEAD_KERNEL].f;
-	uint16_t *leaf = NEW_ARRAY(a, uint16_t, MAX_OF(f->n_trees, 1u));
+	return t->predictor
+	    ? NEW_ARRAY(t->arena, uint16_t, ck_mul(n, MAX_OF(t->predictor->head[HEAD_KERNEL].f.n_trees, 1u)))
+	    : NULL;
+}
+
+static const uint16_t *
+find_leaves(const struct tune *t, const struct sample *plain, uint16_t *leaf)
+{
 	float x[SAMPLE_FLAT];
 
 	sample_flat(plain, x);
-	forest_leaves(f, x, leaf);
+	forest_leaves(&t->predictor->head[HEAD_KERNEL].f, x, leaf);
 	return leaf;
 }
 
 void
-expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
+expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts, uint16_t *leaves)
 {
 	struct spec_cost *c = &t->cost[spec];
 	const struct spec *s = &t->front.cands.specs[spec];
@@ -70,12 +76,12 @@ expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts)
 		sample_plain(&tmp, s, &t->target, &t->hw, c->heat, &plain);
 		predict_kernel(t->predictor, &plain, &p);
 		if (!p.is_far)
-			c->leaves = leaves_of(t, t->arena, &plain);
+			c->leaves = find_leaves(
+			    t, &plain, leaves + (size_t)spec * t->predictor->head[HEAD_KERNEL].f.n_trees);
 		c->group = p.group;
 		arena_fini(&tmp);
 	}
 	c->is_foreseen = !p.is_far;
-	t->has_foreseen |= c->is_foreseen;
 	c->before = p.is_far ? predict_usual : p.log_ratio;
 	if (!p.is_far) {
 		c->less = fmin(log(predict_quantile(t->predictor, HEAD_KERNEL, &p, 0.05) / p.ns), 0);
@@ -137,7 +143,7 @@ expect_sibling(struct tune *t, const struct spec *s, struct str heat, int64_t me
 	}
 	if (!p.is_far) {
 		x->off = predict_heard(t->predictor, HEAD_KERNEL, &p, ratio - p.log_ratio);
-		x->leaves = leaves_of(t, t->arena, &plain);
+		x->leaves = find_leaves(t, &plain, expect_leaves(t, 1));
 		tell_kin(t, x->leaves, UINT32_MAX, x->off, 1);
 	}
 	arena_fini(&tmp);
@@ -166,8 +172,10 @@ expect_near(struct tune *t, uint32_t spec, const struct told *x, double apart)
 void
 expect_begin(struct tune *t)
 {
-	for (uint32_t i = 0; i < t->front.cands.n_specs; i++)
+	for (uint32_t i = 0; i < t->front.cands.n_specs; i++) {
 		t->cost[i].kin_before = t->cost[i].kin;
+		t->has_foreseen |= t->cost[i].is_foreseen;
+	}
 }
 
 /* Its kin may have heard another number of it before. */

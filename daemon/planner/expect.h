@@ -9,8 +9,11 @@
  * Korch. Of the last two one that cannot be used is said in the log's words and done without; of the first it
  * is an error. */
 bool expect_open(struct tune *t, struct err *e) MUST_CHECK;
-/* Fills what is known of a spec before it is measured; parts: of ->work_ns. */
-void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts);
+/* Room for what `n` specs are kin by; NULL without a predictor. */
+uint16_t *expect_leaves(const struct tune *t, uint32_t n);
+/* Fills what is known of a spec before it is measured; parts: of ->work_ns; leaves: room for all specs.
+ * Touches nothing of another spec. */
+void expect_spec(struct tune *t, uint32_t spec, const struct cost_parts *parts, uint16_t *leaves);
 /* Kernels that are none of the job's: for n of them there is room; this one is like the job's `seat` but for
  * extents, and took so long; of those of its structure it is the nearest of that spec, so far apart
  * (siblings.c); there are no more. */

@@ -5,18 +5,18 @@
 #include "command.h"
 #include "dev.h"
 
+#include "../base/parallel.h"
+
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_ARGS = 64 + COMPILE_MAX_FILES, MAX_THREADS = 64 };
+enum { MAX_ARGS = 64 + COMPILE_MAX_FILES };
 static const int64_t default_cpu_ns = 120 * (int64_t)1000000000, default_wall_ns = 900 * (int64_t)1000000000;
 
 /* Names inside the private folder are fixed, so that equal text gives equal bytes. */
@@ -173,19 +173,19 @@ call(struct arena *a, const char *cc, const char *dir, const struct compile_opts
 }
 
 /* ---- several files ------------------------------------------------------------------- */
+enum { MAX_THREADS = 64 };
+struct hand {
+	struct arena arena;
+	struct err err;
+	uint32_t failed; /* a file; n: none */
+};
 struct work {
 	const char *cc, *dir;
 	const struct compile_opts *o;
 	const struct str *texts;
 	uint32_t n;
-	atomic_uint next;                          /* file that nobody has begun */
 	const char *object[COMPILE_MAX_FILES + 2]; /* then the library, then NULL */
-};
-struct hand {
-	struct work *work;
-	struct arena arena;
-	struct err err;
-	uint32_t failed; /* a file; n: none */
+	struct hand hand[MAX_THREADS];
 };
 
 static bool
@@ -198,16 +198,15 @@ compile_one(const struct work *w, struct arena *a, uint32_t i, struct err *e)
 	    call(a, w->cc, w->dir, w->o, only_compile, w->object[i], (const char *const[]){source, NULL}, e);
 }
 
-static void *
-compile_some(void *arg)
+/* Who has failed does nothing more: it would be of files behind that one. */
+static void
+compile_next(void *self, uint32_t hand, uint32_t i)
 {
-	struct hand *h = arg;
-	uint32_t i;
+	struct work *w = self;
+	struct hand *h = &w->hand[hand];
 
-	while (h->failed == h->work->n && (i = atomic_fetch_add(&h->work->next, 1)) < h->work->n)
-		if (!compile_one(h->work, &h->arena, i, &h->err))
-			h->failed = i;
-	return NULL;
+	if (h->failed == w->n && !compile_one(w, &h->arena, i, &h->err))
+		h->failed = i;
 }
 
 /* Fails with what is wrong in the file that comes first. */
@@ -215,24 +214,17 @@ static bool
 compile_all(struct work *w, struct err *e)
 {
 	/* one more than cores: a jail is waited for before its compiler begins and after it has ended */
-	uint32_t n = (uint32_t)MIN_OF(MIN_OF(get_nprocs() + 1, (int)w->n), (int)MAX_THREADS), worst = w->n;
-	struct hand hand[MAX_THREADS];
-	pthread_t thread[MAX_THREADS];
-	bool threaded[MAX_THREADS] = {false};
+	uint32_t n = parallel_hands(MAX_THREADS - 1) + 1, worst = w->n;
 
 	for (uint32_t i = 0; i < n; i++)
-		hand[i] = (struct hand){.work = w, .failed = w->n};
-	for (uint32_t i = 1; i < n; i++)
-		threaded[i] = pthread_create(&thread[i], NULL, compile_some, &hand[i]) == 0;
-	(void)compile_some(&hand[0]);
+		w->hand[i].failed = w->n;
+	parallel_for(w->n, n, compile_next, w);
 	for (uint32_t i = 0; i < n; i++) {
-		if (threaded[i])
-			(void)pthread_join(thread[i], NULL);
-		if (hand[i].failed < worst) {
-			worst = hand[i].failed;
-			*e = hand[i].err;
+		if (w->hand[i].failed < worst) {
+			worst = w->hand[i].failed;
+			*e = w->hand[i].err;
 		}
-		arena_fini(&hand[i].arena);
+		arena_fini(&w->hand[i].arena);
 	}
 	return worst == w->n;
 }

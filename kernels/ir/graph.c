@@ -11,6 +11,17 @@ graph_init(struct graph *g, struct arena *a)
 	*g = (struct graph){.arena = a};
 }
 
+void
+graph_room(struct graph *g, uint32_t n_tensors, uint32_t n_nodes)
+{
+	if (g->tensors || g->nodes)
+		bug("room for a graph that has been begun");
+	g->tensors = NEW_ARRAY(g->arena, struct tensor, n_tensors);
+	g->nodes = NEW_ARRAY(g->arena, struct node, n_nodes);
+	g->cap_tensors = n_tensors;
+	g->cap_nodes = n_nodes;
+}
+
 static tensor_id
 tensor_add(struct graph *g, const struct tensor *t)
 {

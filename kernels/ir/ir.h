@@ -215,6 +215,8 @@ struct graph {
 	const char **output_names; /* beside outputs; entries may be NULL */
 };
 void graph_init(struct graph *g, struct arena *a);
+/* Of an empty graph: so many fit without growing. */
+void graph_room(struct graph *g, uint32_t n_tensors, uint32_t n_nodes);
 static inline struct tensor *
 graph_tensor(const struct graph *g, tensor_id t)
 {

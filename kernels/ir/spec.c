@@ -213,6 +213,7 @@ write_leaf(struct canon *c)
 	for (uint32_t i = 0; i < c->n_exports; i++)
 		visit(&w, w.outputs[i]);
 	graph_init(&to, c->a);
+	graph_room(&to, w.n_order, c->n_nodes);
 	write_operands(c, &w, &to, map, &bind);
 	for (uint32_t i = 0; i < w.n_order; i++) {
 		const struct part *p = &c->parts[w.order[i]];
@@ -229,7 +230,7 @@ write_leaf(struct canon *c)
 		bind.results[bind.n_results++] = c->parts[w.outputs[i]].t;
 		graph_output(&to, map[w.outputs[i]], NULL);
 	}
-	sb_init(&sb, c->a);
+	sb_init(&sb, &c->tmp);
 	sb_addz(&sb, "spec 1\n");
 	graph_print(&sb, &to);
 	c->leaves++;
@@ -239,7 +240,7 @@ write_leaf(struct canon *c)
 	}
 	c->found = true;
 	c->best = to;
-	c->text = sb_str(&sb);
+	c->text = (struct str){str_dup(c->a, sb_str(&sb)), sb_str(&sb).n};
 	c->bind = bind;
 }
 

@@ -35,7 +35,7 @@ open_job(struct tune *t, struct arena *a)
 	t->cost[0].state = LAZY_OPEN;
 	t->cost[0].work_ns = cost_work_ns(s, &t->hw, STR(""), &parts);
 	t->cost[0].bound_ns = 1;
-	expect_spec(t, 0, &parts);
+	expect_spec(t, 0, &parts, expect_leaves(t, 1));
 }
 
 /* It took `times` what its work takes, by that schedule, and half as much again by another one. */
