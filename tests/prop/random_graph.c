@@ -410,6 +410,71 @@ gen_conv(struct gen *n, tensor_id x)
 	return add_node(n, PRIM_conv, (tensor_id[]){x, wid}, 2, &at);
 }
 
+/* Of the same geometry but for its windows, and the same result; NO_TENSOR: none was found. */
+static tensor_id
+another_conv(struct gen *n, const struct node *first)
+{
+	static const int64_t sizes[] = {1, 1, 3, 3, 5};
+	const struct tensor *x = graph_tensor(n->g, first->in[0]);
+	struct tensor w = *graph_tensor(n->g, first->in[1]), result;
+	struct attrs at = first->at;
+	const struct shape want = *shape_of(n, first->out[0]);
+	struct err e = {0};
+	int sp = x->shape.rank - 2;
+
+	for (int k = 0; k < 12; k++) {
+		for (int i = 0; i < sp; i++)
+			w.shape.dim[i] = sizes[below(n, COUNT_OF(sizes))];
+		window_list(n, &at, ATTR_lo, sp, 0, 4);
+		window_list(n, &at, ATTR_hi, sp, 0, 4);
+		window_list(n, &at, ATTR_dilation, sp, 1, below(n, 4) == 0 ? 2 : 1);
+		if (!prim_result(PRIM_conv, (const struct tensor *[]){x, &w}, 2, &at, &result, &e) ||
+		    !shape_eq(&result.shape, &want))
+			continue;
+		tensor_id t = graph_const(
+		    n->g, ROLE_WEIGHT, DT_f32, &w.shape, random_values(n->a, n->r, DT_f32, &w.shape), NULL);
+		return add_node(n, PRIM_conv, (tensor_id[]){first->in[0], t}, 2, &at);
+	}
+	return NO_TENSOR;
+}
+
+static tensor_id
+with_constant(struct gen *n, enum prim p, tensor_id x)
+{
+	struct shape row = *shape_of(n, x);
+	struct attrs at = {0};
+
+	for (int d = 0; d < row.rank - 1; d++)
+		row.dim[d] = 1;
+	at_list(&at, ATTR_shape, row.rank, shape_of(n, x)->dim);
+	tensor_id c =
+	    graph_const(n->g, ROLE_WEIGHT, DT_f32, &row, random_values(n->a, n->r, DT_f32, &row), NULL);
+	return add_node(n, p, (tensor_id[]){x, add_one(n, PRIM_bcast, c, &at)}, 2, NULL);
+}
+
+static tensor_id
+gen_branches(struct gen *n, tensor_id x)
+{
+	tensor_id sum = gen_conv(n, x);
+
+	if (sum.i == NO_TENSOR.i)
+		return sum;
+	const struct node first = n->g->nodes[n->g->n_nodes - 1];
+	for (uint32_t k = 1 + below(n, 3); k > 0; k--) {
+		bool same = shape_eq(shape_of(n, x), shape_of(n, sum));
+		tensor_id t = same && below(n, 3) == 0 ? x
+		    : same && below(n, 3) == 0         ? with_constant(n, PRIM_mul, x)
+						       : another_conv(n, &first);
+		if (t.i == NO_TENSOR.i)
+			return sum;
+		if (below(n, 2))
+			t = with_constant(n, PRIM_add, t);
+		sum = add_node(
+		    n, PRIM_add, below(n, 2) ? (tensor_id[]){sum, t} : (tensor_id[]){t, sum}, 2, NULL);
+	}
+	return sum;
+}
+
 static tensor_id
 gen_window(struct gen *n, tensor_id x)
 {
@@ -512,6 +577,7 @@ static const struct {
     {RG_SELECT, 1, gen_select},
     {RG_GATHER, 1, gen_gather},
     {RG_OPAQUE, 1, gen_opaque},
+    {RG_BRANCHES, 6, gen_branches},
 };
 
 static tensor_id

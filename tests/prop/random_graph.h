@@ -18,7 +18,8 @@ enum random_kind {       /* what nodes may be of; the mask's bits */
 	RG_GATHER = 1 << 8,  /* by a constant table of indices */
 	RG_PROD = 1 << 9,    /* prod, exp of a sum: values may grow */
 	RG_OPAQUE = 1 << 10, /* cumsum */
-	RG_ALL = (1 << 11) - 1
+	RG_ALL = (1 << 11) - 1,
+	RG_BRANCHES = 1 << 11, /* sums of convolutions of one tensor, and of that tensor */
 };
 struct random_opts {
 	uint32_t n_nodes;     /* about so many; helpers (broadcasts of operands) come on top */

@@ -197,6 +197,19 @@ layout_chains_agree(void **state)
 }
 
 static void
+branches_agree(void **state)
+{
+	struct random_opts ro = {.n_nodes = 4, .kinds = RG_BRANCHES | RG_MAP, .max_elements = 600};
+
+	(void)state;
+	struct totals t = sweep(&ro, &all_rules, 1e-5, n_graphs(2000), 7000000);
+	print_totals(&t);
+	for (uint32_t i = 0; i < rewrite_n_rules(); i++)
+		if (!strcmp(rewrite_rule_name(i), "linear_branches"))
+			assert_true(t.applied[i] > 300);
+}
+
+static void
 equal_graphs_are_rewritten_alike(void **state)
 {
 	struct random_opts ro = {.n_nodes = 20, .kinds = RG_ALL};
@@ -328,6 +341,7 @@ main(void)
 	    cmocka_unit_test(alternatives_agree),
 	    cmocka_unit_test(form_without_gain_agrees),
 	    cmocka_unit_test(layout_chains_agree),
+	    cmocka_unit_test(branches_agree),
 	    cmocka_unit_test(equal_graphs_are_rewritten_alike),
 	    cmocka_unit_test(rewriting_again_changes_nothing),
 	    cmocka_unit_test(golden_cases_keep_their_meaning_and_meet_every_rule),
