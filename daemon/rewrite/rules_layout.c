@@ -215,6 +215,14 @@ slice_inside_pad(struct match *m)
 	return shape_count(to) > 0;
 }
 
+static int64_t
+index_at(const struct tensor *t, int64_t i, int64_t wide)
+{
+	const int64_t v = t->type == DT_i64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
+
+	return v < 0 ? v + wide : v;
+}
+
 /* The constant's integers from 0 on, where they go in even steps over [0, wide). */
 static bool
 even_steps(const struct tensor *t, int64_t wide, int64_t *start, int64_t *step)
@@ -225,8 +233,8 @@ even_steps(const struct tensor *t, int64_t wide, int64_t *start, int64_t *step)
 		return false;
 	*step = 1;
 	for (int64_t i = 0; i < n; i++) {
-		int64_t v = t->type == DT_i64 ? ((const int64_t *)t->data)[i] : ((const int32_t *)t->data)[i];
-		v += v < 0 ? wide : 0;
+		const int64_t v = index_at(t, i, wide);
+
 		if (v < 0 || v >= wide)
 			return false;
 		if (i == 0)
@@ -253,6 +261,89 @@ gathers_in_even_steps(struct match *m)
 		return false;
 	s.dim[axis] = shape_count(shape_of(m, 'w'));
 	at_slice(&m->slot[0], &s, start, step);
+	return true;
+}
+
+/* What the constant's dimensions of several elements count up by: from 0 on, each the number of those that
+ * count less. So it counts through all of [0, wide), its digits in some order. */
+struct digits {
+	int n;
+	int64_t extent[MAX_RANK], step[MAX_RANK];
+};
+
+static bool
+find_digits(const struct tensor *t, int64_t wide, struct digits *d)
+{
+	int64_t ahead = shape_count(&t->shape), at[MAX_RANK] = {0};
+
+	d->n = 0;
+	if (ahead != wide || wide < 2 || (t->type != DT_i64 && t->type != DT_i32))
+		return false;
+	for (int i = 0; i < t->shape.rank; i++) {
+		ahead /= t->shape.dim[i];
+		if (t->shape.dim[i] == 1)
+			continue;
+		d->extent[d->n] = t->shape.dim[i];
+		d->step[d->n++] = index_at(t, ahead, wide);
+	}
+	for (int64_t i = 0; i < wide; i++) {
+		int64_t v = 0;
+
+		for (int k = 0; k < d->n; k++)
+			v += at[k] * d->step[k];
+		if (index_at(t, i, wide) != v)
+			return false;
+		for (int k = d->n - 1; k >= 0 && ++at[k] == d->extent[k]; k--)
+			at[k] = 0;
+	}
+	return true;
+}
+
+/* The digits by what they count, the most first; false where they do not make up numbers. */
+static bool
+order_digits(const struct digits *d, int64_t wide, int *order)
+{
+	for (int k = 0; k < d->n; k++) {
+		int place = 0;
+
+		for (int i = 0; i < d->n; i++)
+			place += d->step[i] > d->step[k] || (d->step[i] == d->step[k] && i < k);
+		order[place] = k;
+	}
+	for (int k = 0; k < d->n; k++) {
+		if (d->step[order[k]] * d->extent[order[k]] != wide)
+			return false;
+		wide = d->step[order[k]];
+	}
+	return wide == 1;
+}
+
+/* "@": the shape with the axis as digits, "@2": the order in which the indices have them. */
+bool
+counts_by_digits(struct match *m)
+{
+	const struct shape *s = shape_of(m, 'x');
+	int axis = ck_int(at_get(m->at[0], ATTR_axis)), order[MAX_RANK];
+	struct shape apart = {.rank = axis};
+	int64_t perm[MAX_RANK];
+	struct digits d;
+
+	if (!shape_has_data(m->r, named(m, 'w')) ||
+	    !find_digits(rw_tensor(m->r, named(m, 'w')), s->dim[axis], &d) || d.n < 2 ||
+	    s->rank - 1 + d.n > MAX_RANK || !order_digits(&d, s->dim[axis], order))
+		return false;
+	for (int i = 0; i < axis; i++)
+		apart.dim[i] = s->dim[i];
+	for (int k = 0; k < d.n; k++)
+		apart.dim[apart.rank++] = d.extent[order[k]];
+	for (int i = axis + 1; i < s->rank; i++)
+		apart.dim[apart.rank++] = s->dim[i];
+	for (int i = 0; i < apart.rank; i++)
+		perm[i] = i;
+	for (int k = 0; k < d.n; k++)
+		perm[axis + order[k]] = axis + k;
+	at_list(&m->slot[0], ATTR_shape, apart.rank, apart.dim);
+	at_list(&m->slot[1], ATTR_perm, apart.rank, perm);
 	return true;
 }
 

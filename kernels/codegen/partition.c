@@ -19,7 +19,8 @@ enum {
 	TILES = 4, /* for each that has a cut point in it, at least */
 	MOST_PIECES = 16,
 	MOST_CUTS = 64,
-	MOST_STATEMENTS = 2000,
+	MOST_STATEMENTS = 2000, /* of a nest */
+	MOST_IN_ALL = 8000,
 	LARGE_PART = 32, /* statements */
 	ASKED_EACH = 8   /* of what an if asks for each element */
 };
@@ -218,12 +219,25 @@ struct partition {
 	uint32_t n_axes;
 };
 
-/* May the loop's body stand there once for each piece?  All from the loop on comes behind what `out` has. */
+/* Is there room for `more` statements?  All from the loop on comes behind what `out` has; a nest that has been
+ * cut often leaves the others theirs. */
+static bool
+has_room(const struct tir *p, st_id i, const struct tir *out, uint32_t more)
+{
+	const uint32_t begun = out->n_open ? out->n_st - out->open[0] : 0;
+	st_id nest = i;
+
+	while (p->st[nest].up != ST_NONE)
+		nest = p->st[nest].up;
+	return begun + p->st[nest].end - i + more < MOST_STATEMENTS &&
+	    out->n_st + p->n_st - i + more < MOST_IN_ALL;
+}
+
+/* May the loop's body stand there once for each piece? */
 static bool
 may_cut(const struct tir *p, st_id i, bool parallel, const struct tir *out, struct cuts *c)
 {
 	const struct st *s = &p->st[i];
-	const uint32_t n_st = out->n_st + p->n_st - i;
 
 	if (s->op != ST_for || (s->bind == BIND_parallel) != parallel ||
 	    !ix_is_const(p->tx, s->from, &c->from) || !ix_is_const(p->tx, s->to, &c->to))
@@ -235,7 +249,7 @@ may_cut(const struct tir *p, st_id i, bool parallel, const struct tir *out, stru
 	c->axis = s->axis;
 	c->step = 1;
 	return find_cuts(c, i + 1, s->end) > 0 && c->n < MOST_PIECES &&
-	    n_st + (s->end - i) * c->n < MOST_STATEMENTS;
+	    has_room(p, i, out, (s->end - i) * c->n);
 }
 
 /* Is a part of the loop's body there for a piece of it alone? */

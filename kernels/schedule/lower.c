@@ -333,6 +333,42 @@ moves_only(const struct node *n)
 	return c == CLASS_BCAST || c == CLASS_LAYOUT || n->prim == PRIM_gather_nd;
 }
 
+/* Which rows are read is asked for each element of a product, if it hangs on the row alone: of the node, so
+ * many times. */
+static uint32_t
+asks_of_rows(const struct lowering *l, const struct node *n)
+{
+	const int last = shape_at(l, n->out[0])->rank - 1;
+	uint32_t asks = 0;
+
+	if (n->prim == PRIM_concat && at_get(&n->at, ATTR_axis) != last)
+		return n->n_in - 1;
+	for (int d = 0; n->prim == PRIM_pad && d < last; d++)
+		asks += at_ints(&n->at, ATTR_lo)[d] != 0 || at_ints(&n->at, ATTR_hi)[d] != 0;
+	return asks;
+}
+
+/* Rows of a product that are put together from several places, as those of a shifted window, are made once,
+ * near the tile that reads them. */
+static void
+keep_rows(struct lowering *l)
+{
+	enum { FEW_ASKS = 2 };
+	uint32_t *asks = NEW_ARRAY(l->p->arena, uint32_t, l->g->n_tensors);
+
+	for (uint32_t i = 0; i < l->g->n_nodes; i++) {
+		const struct node *n = &l->g->nodes[i];
+		uint32_t most = 0;
+
+		if (n->prim == PRIM_matmul && asks[n->in[0].i] >= FEW_ASKS)
+			l->kept[n->in[0].i] = true;
+		for (uint32_t k = 0; k < n->n_in; k++)
+			most = MAX_OF(most, asks[n->in[k].i]);
+		if (!l->kept[n->out[0].i])
+			asks[n->out[0].i] = most + asks_of_rows(l, n);
+	}
+}
+
 /* All that computes, and layouts of layouts that would multiply (two concats of each other's result). */
 static void
 keep(struct lowering *l)
@@ -352,6 +388,7 @@ keep(struct lowering *l)
 			size[n->out[k].i] = l->kept[n->out[k].i] ? 1 : sum;
 		}
 	}
+	keep_rows(l);
 	for (uint32_t i = 0; i < l->g->n_outputs; i++)
 		l->kept[l->g->outputs[i].i] |= l->maker[l->g->outputs[i].i] != NO_NODE;
 }

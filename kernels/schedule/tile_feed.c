@@ -79,6 +79,72 @@ maker_of(const struct tir *p, buf_id buf)
 	return b < p->n_blk ? b : BLK_NONE;
 }
 
+/* Does another iteration of the loop read columns of its own? */
+static bool
+has_own_columns(const struct tiling *t, axis_id loop)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_block *b = &p->blk[t->product];
+	const struct ixv bound = ixv_get(p->tx, p->st[blk_instance(p, t->product)].at);
+
+	for (uint32_t k = 0; k < b->n_iter; k++)
+		if (ix_has(p->tx, bound.i[k], loop) &&
+		    ixv_has(p->tx, t->columns_at, p->iter[b->iter0 + k].id))
+			return true;
+	return false;
+}
+
+/* The innermost of the outer loops of which that is so, as over a batch of products: what is copied in there
+ * is copied once, and lies near. NULL: there is none. */
+static const char *
+loop_of_columns(const struct tiling *t)
+{
+	const struct tir *p = &t->q->p;
+	const char *loop = NULL;
+	st_id path[TIR_DEPTH];
+	uint32_t n = tir_path(p, blk_instance(p, t->product), path);
+
+	for (uint32_t k = 0; k < n && p->st[path[k]].op == ST_for && has_own_columns(t, p->st[path[k]].axis);
+	     k++)
+		loop = p->st[path[k]].name;
+	return loop;
+}
+
+/* Both ways in blocks that are turned in registers. */
+static void
+turn_copy(const struct tiling *t, const char *name)
+{
+	enum { TURNED = 16 };
+	const struct tir *p = &t->q->p;
+	const int dim[2] = {p->buf[t->columns_from].rank - 1, t->along};
+	const char *loop[2];
+
+	for (int k = 0; k < 2; k++) {
+		loop[k] = arena_printf(p->arena, "t%s's.i%d", name, dim[k]);
+		const st_id s = tir_find_loop(p, str_of(loop[k]));
+
+		if (s == ST_NONE || loop_trips(p, s) < TURNED)
+			return;
+	}
+	for (int k = 0; k < 2; k++)
+		if (!propose(t->q, "split %s %d", loop[k], (int)TURNED))
+			return;
+	(void)propose(t->q, "reorder %s.o %s.o %s.i %s.i", loop[0], loop[1], loop[0], loop[1]);
+}
+
+/* What is read of an operand, one product's columns at a time. */
+static bool
+copy_own_columns(const struct tiling *t)
+{
+	const char *name = t->q->p.buf[t->columns_from].name, *loop = loop_of_columns(t);
+
+	if (!loop || t->q->p.buf[t->columns_from].role != BUF_OPERAND ||
+	    !propose(t->q, "stage %%%s %s %s", name, loop, dims_of(t)))
+		return false;
+	turn_copy(t, name);
+	return true;
+}
+
 /* Ahead, in blocks that are turned in registers; what maps the factor does so there. */
 static void
 copy_along(const struct tiling *t)
@@ -86,7 +152,7 @@ copy_along(const struct tiling *t)
 	const char *name = t->q->p.buf[t->columns_from].name;
 	const blk_id maker = maker_of(&t->q->p, t->columns_from);
 
-	if (!propose(t->q, "stage %%%s root %s", name, dims_of(t)))
+	if (copy_own_columns(t) || !propose(t->q, "stage %%%s root %s", name, dims_of(t)))
 		return;
 	if (maker != BLK_NONE)
 		(void)propose(t->q, "inline %s", t->q->p.blk[maker].name);

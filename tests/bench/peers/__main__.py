@@ -75,7 +75,7 @@ def tune(case, variant, a):
     for k, f in enumerate(case.files):
         plan = os.path.join(OUT, f"{safe(case.name)}.{k}.{safe(variant)}.{a.threads}.korch")
         plans.append(plan)
-        if os.path.exists(plan) and not a.fresh:
+        if os.path.exists(plan) and os.path.getmtime(plan) >= os.path.getmtime(f) and not a.fresh:
             continue
         say(f"tuning {os.path.basename(f)}: {variant}")
         r = subprocess.run([f"{BIN}/korch-submit", f, "-o", plan, "--data", OUT + "/data", "--budget", str(a.budget),
