@@ -375,7 +375,7 @@ make(struct tune *t, const struct plan_code *codes, struct bytes module, struct 
 	    .values = value_words(t),
 	    .n_threads = (uint32_t)t->start.options.threads,
 	    .n_operators = t->front.fission.n_operators,
-	    .tolerance = t->start.options.tolerance,
+	    .tolerance = t->start.options.strict ? 0 : t->start.options.tolerance,
 	    .fusion = t->start.options.fusion,
 	    .limits = limits_words(t),
 	    .stop = stop_reason(t),

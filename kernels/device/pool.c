@@ -22,6 +22,8 @@
  *     reads `asleep` afterwards: with sequentially consistent atomics one of the two sees the other. */
 #include "pool.h"
 
+#include "../base/fp.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -52,6 +54,7 @@ struct pool {
 	_Alignas(64) atomic_uint_least64_t phase;
 	struct pool_pass at; /* the pass at hand; beside the phase, which all who do it have just read */
 	const struct pool_work *work;
+	uint64_t fp;                   /* control word of who runs it: all threads compute alike */
 	_Alignas(64) atomic_uint left; /* shares that are not done */
 	_Alignas(64) atomic_uint n_wanted;
 	atomic_int_least64_t pause_ns, raise_at,
@@ -265,6 +268,8 @@ do_bite(struct pool *p, uint64_t phase, uint32_t thread, const struct bite *b)
 	pool_slice(p->at.n, b->seat, seats_of(phase), &lo, &hi);
 	pool_slice(hi - lo, b->first, SHARES, &from, &at);
 	pool_slice(hi - lo, b->end - 1, SHARES, &at, &to);
+	if (thread)
+		fp_set_control(p->fp);
 	if (from < to)
 		w->piece(w->arg, &p->at, thread, lo + from, lo + to);
 }
@@ -447,6 +452,7 @@ pool_run(struct pool *p, const struct pool_work *w)
 	}
 	set_clock(&p->seats[0]);
 	p->work = w;
+	p->fp = fp_control();
 	advance(p, 0);
 	work_on(p, 0);
 }

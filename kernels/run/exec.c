@@ -3,6 +3,8 @@
  * the caller's inputs and outputs are. */
 #include "pages.h"
 
+#include "../base/fp.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,12 +313,17 @@ run_together(struct plan_exec *x, int64_t *step_ns)
 void
 plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns)
 {
+	const uint64_t fp = fp_control();
+
 	(void)pthread_mutex_lock(&x->turn);
+	if (x->plan->tolerance > 0) /* 1e-38 is within any */
+		fp_set_control(fp_without_denormals(fp));
 	patch(x, inputs, outputs);
 	if (step_ns && x->dev->reads_host && x->dev->n_threads == 1)
 		run_apart(x, step_ns);
 	else
 		run_together(x, step_ns);
 	copy_outputs(x, inputs, outputs);
+	fp_set_control(fp);
 	(void)pthread_mutex_unlock(&x->turn);
 }

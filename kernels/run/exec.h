@@ -29,7 +29,8 @@ bool plan_memory(const struct plan *p, struct plan_memory *out, struct err *e) M
 void plan_exec_close(struct plan_exec *x);
 /* inputs[i], outputs[i]: dense row-major, of the plan's types and shapes, aligned for their
  * type, in the device's memory; an output overlaps nothing.  step_ns (may be NULL) receives each step's time:
- * on a CPU's one thread, if it took a millisecond the last time, the thread's own.  Inputs are only read. */
+ * on a CPU's one thread, if it took a millisecond the last time, the thread's own.  Inputs are only read.
+ * Where the plan has a tolerance, numbers too small to be normal are zeros while it runs on a CPU. */
 void plan_exec_run(struct plan_exec *x, const void *const *inputs, void *const *outputs, int64_t *step_ns);
 /* The same run as the launches that it consists of, for a device that captures them; copies of
  * inputs to outputs are not among them.  Valid until the next run. */

@@ -1,5 +1,4 @@
-/* tests/unit/parallel_test.c: the same for each of many things, on several cores. */
-/* label: threads */
+/* tests/unit/parallel_test.c: the same for each of many things, on several cores. threads: yes */
 #include "../../kernels/base/parallel.h"
 
 #include <setjmp.h>

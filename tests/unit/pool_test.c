@@ -1,6 +1,7 @@
 /* tests/unit/pool_test.c: threads that do passes together: all of a pass once, and nothing of the next
  * before; a thread that is not there is not waited for, and one that loses its core is done without for a
  * while. threads: yes */
+#include "../../kernels/base/fp.h"
 #include "../../kernels/device/pool.h"
 
 #include <pthread.h>
@@ -45,7 +46,8 @@ struct tally {
 	atomic_uint done[MAX_RANGE];
 	atomic_uint of_thread[16], in_hand[16];
 	uint32_t wrong;
-	atomic_bool is_slow;                            /* the caller stands still at each of its shares */
+	atomic_uint n_apart; /* shares that were computed otherwise than as wanted */
+	atomic_bool is_slow; /* the caller stands still at each of its shares */
 	void (*work)(struct tally *t, uint32_t thread); /* beside counting; NULL: nothing */
 	void *arg;
 };
@@ -134,6 +136,39 @@ all_of_a_pass_is_done_before_the_next(void **state)
 		pool_close(p);
 		free(t);
 	}
+}
+
+static void
+note_control(struct tally *t, uint32_t thread)
+{
+	(void)thread;
+	if (fp_control() != *(const uint64_t *)t->arg)
+		atomic_fetch_add(&t->n_apart, 1);
+}
+
+/* Rounding and denormals are the caller's on every thread, and may differ from run to run. */
+static void
+threads_compute_as_their_caller(void **state)
+{
+	struct tally *t = heap_alloc(sizeof(*t));
+	const uint64_t was = fp_control(), kind[] = {was, fp_without_denormals(was)};
+	struct pool *p;
+	struct err e = {0};
+
+	(void)state;
+	t->work = note_control;
+	assert_true(pool_open(3, false, &p, &e));
+	for (int run = 0; run < 60; run++) {
+		t->arg = (void *)&kind[run % 2];
+		fp_set_control(kind[run % 2]);
+		run_passes(p, t, 20);
+		if (run < 2)
+			run_until_it_helps(p, t, atomic_load(&t->of_thread[1]));
+		fp_set_control(was);
+		assert_int_equal(atomic_load(&t->n_apart), 0);
+	}
+	pool_close(p);
+	free(t);
 }
 
 static void
@@ -277,6 +312,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(slices_cover_everything_once),
 	    cmocka_unit_test(all_of_a_pass_is_done_before_the_next),
+	    cmocka_unit_test(threads_compute_as_their_caller),
 	    cmocka_unit_test(impossible_numbers_are_refused),
 	    cmocka_unit_test(a_closed_pool_pins_nobody),
 	    cmocka_unit_test(who_is_not_there_is_not_waited_for),

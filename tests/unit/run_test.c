@@ -4,6 +4,8 @@
 #include "../harness/kernel.h"
 #include "../harness/plan_sample.h"
 
+#include "../../kernels/base/fp.h"
+
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -246,6 +248,44 @@ plans_run_on_any_number_of_threads(void **state)
 	arena_fini(&a);
 }
 
+/* Numbers too small to be normal are zeros on all threads where a tolerance is, and the caller's own way of
+ * computing is as it was. */
+static void
+denormals_are_zeros_within_a_tolerance(void **state)
+{
+	static const double tolerance[] = {0, 1e-3};
+	struct arena a = {0};
+	struct plan p;
+	struct err e = {0};
+
+	(void)state;
+	if (!plan_sample(&a, &p, &e))
+		fail_msg("%s", e.msg);
+	for (uint32_t n = 1; n < 4; n++)
+		for (size_t k = 0; k < COUNT_OF(tolerance); k++) {
+			const uint64_t fp = fp_control();
+			float x[SAMPLE_N], z[SAMPLE_N], same[SAMPLE_N];
+			const void *in[] = {x};
+			void *out[] = {z, same};
+			struct plan_exec *exec;
+			struct dev d;
+
+			for (int i = 0; i < SAMPLE_N; i++)
+				x[i] = 1e-39f;
+			p.tolerance = tolerance[k];
+			assert_true(dev_cpu_open(n, false, &d, &e) && plan_exec_open(&d, &p, &exec, &e));
+			for (int round = 0; round < 50; round++) {
+				plan_exec_run(exec, in, out, NULL);
+				assert_true(z[SAMPLE_N / 2] == (k ? 0 : 4 * x[0]));
+				assert_memory_equal(same, x, sizeof(x));
+			}
+			assert_true(fp_control() == fp);
+			plan_exec_close(exec);
+			d.close(d.self);
+		}
+	arena_fini(&a);
+}
+
 static int64_t
 thread_ns(void)
 {
@@ -476,6 +516,7 @@ main(void)
 	    cmocka_unit_test(compiler_faults_are_told_apart),
 	    cmocka_unit_test(modules_are_told_apart),
 	    cmocka_unit_test(plans_run_on_any_number_of_threads),
+	    cmocka_unit_test(denormals_are_zeros_within_a_tolerance),
 	    cmocka_unit_test(long_steps_are_told_by_their_own_thread),
 	    cmocka_unit_test(callers_take_turns),
 	    cmocka_unit_test(foreign_plans_are_refused),
