@@ -49,15 +49,44 @@ print_vectors(struct printing *g, buf_id b)
 	}
 }
 
+/* The element of lane `k`. */
+static ix_id
+index_of_lane(const struct printing *g, ix_id i, uint32_t k)
+{
+	struct tx *x = g->p->tx;
+	const ix_id to = g->lane_loops ? ix_addc(x, ix_axis(x, g->lane), k) : ix_const(x, g->lane_at + k);
+	const struct tx_subst sub = {.to = &to, .first = g->lane, .n = 1};
+
+	return ix_subst(x, &sub, i);
+}
+
+/* Elements where a table says, one by one. */
+static const char *
+print_gathered(struct printing *g, buf_id b, ix_id i)
+{
+	struct printing one = *g;
+	struct strbuf sb;
+
+	sb_init(&sb, g->a);
+	for (uint32_t k = 0; k < g->vec; k++) {
+		const ix_id at = index_of_lane(g, i, k);
+
+		one.lane = AXIS_NONE;
+		one.is_wide = false;
+		sb_addf(&sb, "%s%s", k ? ", " : "", print_place(&one, b, at));
+	}
+	return g->vec == 1 ? sb.p : arena_printf(g->a, "(k_v%u){%s}", g->vec, sb.p);
+}
+
 const char *
 print_lanes(struct printing *g, buf_id b, ix_id i)
 {
-	const ix_id to = ix_const(g->p->tx, g->lane_at);
-	const struct tx_subst sub = {.to = &to, .first = g->lane, .n = 1};
 	int64_t at;
 
+	if (!lies_along(g->p, g->lane, i))
+		return print_gathered(g, b, i);
 	if (!g->lane_loops)
-		i = ix_subst(g->p->tx, &sub, i);
+		i = index_of_lane(g, i, 0);
 	if (!g->wide.buf[b])
 		return g->vec == 1 ? print_place(g, b, i)
 				   : arena_printf(g->a, "K_ROW%u(%s)", g->vec, print_place(g, b, i));

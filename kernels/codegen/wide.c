@@ -73,13 +73,26 @@ is_wide(enum prim p)
 	return false;
 }
 
-static bool
-is_along(const struct tir *p, axis_id axis, ixv_id at)
+bool
+lies_along(const struct tir *p, axis_id axis, ix_id at)
 {
 	int64_t coef;
 
+	return !ix_has(p->tx, at, axis) || (ix_coef(p->tx, at, axis, &coef) && coef == 1);
+}
+
+static bool
+is_along(const struct tir *p, axis_id axis, ixv_id at)
+{
 	return !ixv_has(p->tx, at, axis) ||
-	    (ixv_get(p->tx, at).n == 1 && ix_coef(p->tx, ixv_get(p->tx, at).i[0], axis, &coef) && coef == 1);
+	    (ixv_get(p->tx, at).n == 1 && lies_along(p, axis, ixv_get(p->tx, at).i[0]));
+}
+
+/* Where a table says: no vector, but what is computed of it is, and that may be dear. */
+static bool
+is_by_table(const struct tir *p, ixv_id at)
+{
+	return ixv_get(p->tx, at).n == 1 && ix_get(p->tx, ixv_get(p->tx, at).i[0])->bufs;
 }
 
 bool
@@ -105,7 +118,7 @@ has_name(const struct tir *p, ex_id e)
 	return n.kind == EX_VAR;
 }
 
-/* Is the value one of f32, over what is the same for all lanes or lies side by side? */
+/* Is the value one of f32, over what is the same for all lanes, lies side by side, or is gathered? */
 static bool
 is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 {
@@ -115,7 +128,7 @@ is_lanewise(const struct tir *p, axis_id axis, ex_id e)
 	if (n.type != DT_f32)
 		return false;
 	if (n.kind == EX_READ)
-		return p->buf[n.tensor].type == DT_f32 && is_along(p, axis, n.at);
+		return p->buf[n.tensor].type == DT_f32 && (is_along(p, axis, n.at) || is_by_table(p, n.at));
 	if (n.kind == EX_GUARD) /* for all lanes or for none: a scalar, whatever it is of */
 		return !ex_has(p->tx, e, axis) && !has_name(p, e);
 	if (n.kind != EX_MAP)
@@ -317,8 +330,24 @@ agree_on_parts(const struct asking *q, bool *loop, bool *buf)
 	}
 }
 
+/* Does a table say where some of what the loop reads is? Its compiler makes no vectors of that. */
+static bool
+goes_by_table(struct asking *q, st_id loop)
+{
+	const struct tir *p = q->p;
+
+	for (st_id i = loop + 1; i < p->st[loop].end; i++) {
+		list_accesses(p, i, &q->l);
+		for (uint32_t k = 0; k < q->l.n; k++)
+			if (is_by_table(p, q->l.at[k].place) &&
+			    !is_along(p, p->st[loop].axis, q->l.at[k].place))
+				return true;
+	}
+	return false;
+}
+
 /* Loops and rows that go by fewer lanes than there are, because their elements are no multiple of those: what
- * is left over goes by halves.  A ragged loop over memory alone is its compiler's. */
+ * is left over goes by halves.  A ragged loop over memory alone is its compiler's, where that can. */
 static void
 mix_parts(struct asking *q)
 {
@@ -333,7 +362,7 @@ mix_parts(struct asking *q)
 			(is_row(&p->buf[b]) && p->buf[b].type == DT_f32 && is_ragged(p->buf[b].dim[0])));
 	agree_on_parts(q, loop, buf);
 	for (st_id i = 0; i < p->n_st; i++)
-		if (loop[i] && !q->is_ragged[i])
+		if (loop[i] && (!q->is_ragged[i] || goes_by_table(q, i)))
 			q->w->loop[i] = wide_part(trips_of(p, i), q->lanes);
 	for (uint32_t k = 0; k < q->n; k++)
 		if (loop[q->touch[k].loop] && q->is_ragged[q->touch[k].loop])

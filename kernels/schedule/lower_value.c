@@ -156,6 +156,25 @@ index_value(struct lowering *l, ex_id v, int64_t extent)
 	return ix_value(x, i, 0, extent - 1);
 }
 
+/* The least and the largest of a constant table's indices; false where it is none, or one counts from the
+ * end. */
+static bool
+table_range(const struct lowering *l, tensor_id t, int64_t extent, int64_t *lo, int64_t *hi)
+{
+	const struct tensor *x = graph_tensor(l->g, t);
+	const int64_t n = shape_count(&x->shape);
+
+	if (x->role != ROLE_CONST || !x->data || x->type != DT_i64 || n == 0)
+		return false;
+	*lo = extent;
+	*hi = 0;
+	for (int64_t i = 0; i < n; i++) {
+		*lo = MIN_OF(*lo, ((const int64_t *)x->data)[i]);
+		*hi = MAX_OF(*hi, ((const int64_t *)x->data)[i]);
+	}
+	return *lo >= 0 && *hi < extent;
+}
+
 static ex_id
 gather_value(struct lowering *l, const struct node *n, const ix_id *idx)
 {
@@ -163,10 +182,13 @@ gather_value(struct lowering *l, const struct node *n, const ix_id *idx)
 	const struct shape *in = shape_at(l, n->in[0]);
 	ex_id v = value_at(l, n->in[1], n->prim == PRIM_gather ? idx + axis : idx);
 	ix_id to[MAX_RANK];
+	int64_t lo, hi;
 
 	for (int d = 0; d < in->rank; d++)
 		to[d] = d <= axis || n->prim == PRIM_gather_elements ? idx[d] : idx[d - 1 + q];
-	to[axis] = index_value(l, v, in->dim[axis]);
+	to[axis] = table_range(l, n->in[1], in->dim[axis], &lo, &hi) && ex_get(l->tx, v)->kind == EX_READ
+	    ? ix_value(l->tx, v, lo, hi)
+	    : index_value(l, v, in->dim[axis]);
 	return value_at(l, n->in[0], to);
 }
 
