@@ -259,14 +259,25 @@ join_across(struct proposing *q, blk_id b, st_id v)
 	bind_lanes(q, loop);
 }
 
-/* Does it join what lanes hold (rfactor)? */
+/* Does it join what lanes hold (rfactor)? Their partial results are the last dimension of one that its own
+ * results have not; a view of more dimensions, which it reads in several, is none. */
 static bool
 joins_lanes(const struct tir *p, const struct tir_block *b)
 {
 	const struct ex *v = ex_get(p->tx, b->value[0]);
+	const int rank = p->buf[b->out[0]].rank;
+	struct ixv at;
+	const struct ix *last;
 
-	return b->comb != COMB_NONE && v->kind == EX_READ && p->buf[v->tensor].role == BUF_TEMP &&
-	    p->buf[v->tensor].rank > p->buf[b->out[0]].rank;
+	if (b->comb == COMB_NONE || v->kind != EX_READ || p->buf[v->tensor].role != BUF_TEMP ||
+	    p->buf[v->tensor].rank != rank + 1)
+		return false;
+	at = ixv_get(p->tx, v->at);
+	last = ix_get(p->tx, at.i[rank]);
+	for (int d = 0; d < rank; d++)
+		if (last->kind == IX_AXIS && ix_has(p->tx, at.i[d], last->a))
+			return false;
+	return last->kind == IX_AXIS;
 }
 
 void
