@@ -2,6 +2,7 @@
 #include "order.h"
 #include "expect.h"
 
+#include "../../kernels/base/parallel.h"
 #include "../../kernels/predict/first.h"
 #include "../../kernels/space/space.h"
 
@@ -174,19 +175,43 @@ list_ways(struct tune *t, uint32_t s, uint32_t *n, bool *has_sibling)
 	return more;
 }
 
+/* What is said of a kernel's ways, each by itself. */
+struct saying {
+	const struct tune *t;
+	uint32_t spec;
+	const struct str *list;
+	struct prediction *said;
+};
+
+static void
+say_of_way(void *self, uint32_t hand, uint32_t i)
+{
+	const struct saying *x = self;
+
+	(void)hand;
+	if (!predict_way(x->t, x->spec, x->list[i], &x->said[i]))
+		x->said[i].is_far = true;
+}
+
 static void
 make(struct tune *t, uint32_t s, struct order *o)
 {
-	struct prediction p = {0};
-	uint32_t n, k = 0;
-	bool has_sibling;
+	uint32_t n;
+	bool has_sibling, is_far = false;
 	struct str *list = list_ways(t, s, &n, &has_sibling);
 	double *ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
+	struct prediction said[NAMED_MOST];
+	struct saying x = {.t = t, .spec = s, .list = list, .said = said};
 
-	for (; k < n && k < NAMED_MOST && predict_way(t, s, list[k], &p) && !p.is_far; k++)
-		ns[k] = p.ns;
-	if (k == n && n > 0)
-		fill(t, &t->cost[s], o, list, ns, n, &p);
+	if (n == 0 || n > NAMED_MOST)
+		return;
+	parallel_for(n, parallel_hands(n), say_of_way, &x);
+	for (uint32_t i = 0; i < n; i++) {
+		ns[i] = said[i].ns;
+		is_far |= said[i].is_far;
+	}
+	if (!is_far)
+		fill(t, &t->cost[s], o, list, ns, n, &said[n - 1]);
 }
 
 /* The space's best guess first, then a library's call: which of the two is faster, nobody can say. */

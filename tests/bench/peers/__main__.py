@@ -1,11 +1,11 @@
 """Korch beside the CPU peers, in one run, as the table of RESULTS.md.
 
-    tests/bench/peers [NAME ...] [--models] [--blocks] [--trained] [--unseen] [--more] [--zoo] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
+    tests/bench/peers [NAME ...] [--models] [--blocks] [--trained] [--unseen] [--more] [--zoo] [--sized] [--threads 1] [--budget 600] [--rounds 5] [--repeat 5]
     tests/bench/peers --plans MODEL.onnx PLAN.korch ...     # ready plans, beside the peers
     tests/bench/peers --gain --trained                      # what fusion gains alone, no peers: one kernel an operator over full
 
 NAME is a model of korch-make-model, one of trained.py or zoo.py, a block of blocks.py (part of its name), or FILE.onnx;
---models: all six (the default), --trained, --unseen, --more, --zoo: all of trained.py, its UNSEEN, all of more.py, of zoo.py, --blocks: all blocks.  Each is tuned four times over one
+--models: all six (the default), --trained, --unseen, --more, --zoo, --sized: all of trained.py, its UNSEEN, all of more.py, of zoo.py, its SIZED, --blocks: all blocks.  Each is tuned four times over one
 data folder: as it is, with Winograd off, with rewrites off, with fusion off (one kernel an operator); --columns 1 leaves
 the three off; --gain takes the first and the last, and no peers.  Then all take turns, --rounds times, each in a process of its own pinned to the same cores, each turn of a
 fifth of a second or --repeat runs, the longer; a figure is the median over rounds of its median, a ratio the median over
@@ -280,7 +280,7 @@ def cases_of(a):
                 cases.append(Case(name, [trained.make(a.python, OUT, name)], MUST[name in trained.UNSEEN] if one and name not in trained.MORE else None))
             except RuntimeError as e:
                 say(f"SKIP {name}: {e}")
-        elif name in zoo.ZOO:
+        elif name in (*zoo.ZOO, *zoo.SIZED):
             try:
                 cases.append(Case(name, [zoo.make(env, OUT, name)]))
             except (RuntimeError, subprocess.CalledProcessError) as e:
@@ -290,7 +290,7 @@ def cases_of(a):
         else:
             found = [n for n in blocks.NAMES if name.lower() in n.lower()]
             if not found:
-                sys.exit(f"{name}: no model ({', '.join([*MODELS, *trained.NAMES, *trained.UNSEEN, *trained.MORE, *zoo.ZOO])}), block ({', '.join(blocks.NAMES)}) "
+                sys.exit(f"{name}: no model ({', '.join([*MODELS, *trained.NAMES, *trained.UNSEEN, *trained.MORE, *zoo.ZOO, *zoo.SIZED])}), block ({', '.join(blocks.NAMES)}) "
                          "or file")
             for n in found:
                 files, must, aim = blocks.make(OUT, n)
@@ -312,6 +312,7 @@ def arguments():
     p.add_argument("--unseen", action="store_true")
     p.add_argument("--more", action="store_true")
     p.add_argument("--zoo", action="store_true")
+    p.add_argument("--sized", action="store_true")
     p.add_argument("--plans", nargs="+", metavar="FILE")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--budget", type=float, default=600)
@@ -334,9 +335,9 @@ def add_groups(a):
     import blocks
     import trained
     import zoo
-    nothing = not (a.names or a.plans or a.trained or a.unseen or a.more or a.zoo or a.blocks)
+    nothing = not (a.names or a.plans or a.trained or a.unseen or a.more or a.zoo or a.sized or a.blocks)
     for asked, names in ((a.models or nothing, MODELS), (a.trained, trained.NAMES), (a.unseen, trained.UNSEEN),
-                         (a.more, trained.MORE), (a.zoo, zoo.ZOO), (a.blocks, blocks.NAMES)):
+                         (a.more, trained.MORE), (a.zoo, zoo.ZOO), (a.sized, zoo.SIZED), (a.blocks, blocks.NAMES)):
         a.names += [n for n in names if asked and n not in a.names]
 
 

@@ -29,6 +29,14 @@ starnet_s1:192 mobileone_s0:160 mobilenetv4_conv_small:224 mobilenetv4_hybrid_me
 inception_next_tiny:128 caformer_s18:128 mambaout_femto:192 swiftformer_xs:224 gernet_s:160 botnet26t_256:256
 lambda_resnet26t:192 gcresnext26ts:160 hiera_tiny_224:224 vit_tiny_r_s16_p8_224:224 convmixer_768_32:112 mixnet_s:192
 spnasnet_100:192 semnasnet_100:160"""
+# of timm at the size that they are made for (peers.sh --sized): NAME@SIDE
+SIZED = {f"{n}@{side}": side for side, names in {
+    224: "ghostnetv2_100 repvit_m1 xcit_nano_12_p16_224 coat_lite_tiny convit_tiny pvt_v2_b0 twins_svt_small visformer_tiny resnest14d "
+         "res2net50_26w_4s tiny_vit_5m_224 efficientvit_m0 nextvit_small hgnetv2_b0 dpn68 eva02_tiny_patch14_224 cait_xxs24_224 "
+         "repghostnet_050 rexnet_100 skresnet18 mambaout_femto",
+    240: "crossvit_9_240",
+    256: "fastvit_t8 edgenext_small mobilevitv2_050",
+}.items() for n in names.split()}
 # name: (kind, tokens, the configuration's words); a few layers of each, so that it fits a short look
 WIDE = dict(hidden_size=384, num_hidden_layers=3, num_attention_heads=6, intermediate_size=1536)
 READERS = {
@@ -68,7 +76,7 @@ WORDS = 4000
 
 
 def make(env, out, name):
-    """A model of ZOO under out/NAME with its test case; the path of model.onnx."""
+    """A model of ZOO or SIZED under out/NAME with its test case; the path of model.onnx."""
     import onnx
     import trained
     folder = os.path.join(out, name)
@@ -102,11 +110,11 @@ def first_of(torch, m, *more):
 
 
 def picture(torch, name):
-    side = int((listed(TORCHVISION) | listed(TIMM))[name])
-    if name in listed(TIMM):
+    side = int((listed(TORCHVISION) | listed(TIMM) | SIZED)[name])
+    if name in listed(TIMM) or name in SIZED:
         import timm
         timm.layers.set_fused_attn(False)
-        return timm.create_model(name, pretrained=False, exportable=True), torch.randn(1, 3, side, side)
+        return timm.create_model(name.partition("@")[0], pretrained=False, exportable=True), torch.randn(1, 3, side, side)
     import torchvision.models as tv
     if hasattr(tv.segmentation, name):
         return first_of(torch, getattr(tv.segmentation, name)(weights=None, weights_backbone=None)), torch.randn(1, 3, side, side)
@@ -171,6 +179,6 @@ def main(name, path):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in ZOO:
+    if len(sys.argv) != 3 or sys.argv[1] not in (*ZOO, *SIZED):
         sys.exit(__doc__)
     main(*sys.argv[1:])
