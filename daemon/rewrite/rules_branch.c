@@ -181,6 +181,8 @@ join(const struct rw *r, const struct branch *a, const struct branch *b, const s
 			return false;
 		lo[d] = -t->first;
 		dilation[d] = t->step;
+		if (t->n > MAX_WEIGHT / all)
+			return false;
 		j->w.dim[d] = t->n;
 		all *= t->n;
 	}

@@ -284,7 +284,10 @@ find_digits(const struct tensor *t, int64_t wide, struct digits *d)
 		if (t->shape.dim[i] == 1)
 			continue;
 		d->extent[d->n] = t->shape.dim[i];
-		d->step[d->n++] = index_at(t, ahead, wide);
+		d->step[d->n] = index_at(t, ahead, wide);
+		if (d->step[d->n] < 1 || d->step[d->n] >= wide)
+			return false;
+		d->n++;
 	}
 	for (int64_t i = 0; i < wide; i++) {
 		int64_t v = 0;

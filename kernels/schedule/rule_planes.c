@@ -24,7 +24,8 @@ enum {
 	FAR = 2,          /* times a step's rows: no border is moved with each of them */
 	LEAST_USES = 4,   /* of an element that is moved: elements of a window by columns */
 	HALF = 8,         /* lanes of words that are half of the widest vectors */
-	PART = 8          /* vectors of points, where there is one row */
+	PART = 8,         /* vectors of points, where there is one row */
+	TURNED = 8        /* elements each way of a block that is turned in registers */
 };
 
 struct planes {
@@ -442,6 +443,25 @@ tile_planes(const struct planes *t)
 		(void)propose(q, "bind %s unroll", channel);
 }
 
+/* What is computed of the results goes along them as they lie: planes of several columns are turned back
+ * first, in blocks of registers, and not read column by column by the map. */
+static void
+turn_results(const struct planes *t, const char *row)
+{
+	const struct tir *p = &t->q->p;
+	const struct tir_buf *mul = &p->buf[p->blk[t->mul].out[0]];
+	const int last = last_dim(t);
+	int column = -1;
+
+	for (int d = 0; d < last; d++)
+		if (d != t->row_dim && mul->dim[d] > 1)
+			column = column < 0 ? d : last;
+	if (column >= 0 && column < last && mul->dim[column] >= TURNED && mul->dim[last] >= TURNED &&
+	    ex_get(p->tx, p->blk[t->last].value[0])->kind != EX_READ)
+		(void)propose(
+		    t->q, "stage %%%s %s %s", mul->name, row, dims_but(p, p->blk[t->mul].out[0], column));
+}
+
 /* The step, by multiples of so many points; false: refused. */
 static bool
 make_planes(struct planes *t, int64_t part_points)
@@ -489,6 +509,8 @@ look_at(struct planes *t)
 	take_reader(t);
 	if (!tile_results(t, &step, &row))
 		return false;
+	if (row)
+		turn_results(t, row);
 	if (step &&
 	    (!propose(q, "compute_at %s %s", part(t, "'mul"), row) ||
 		(!is_far(t) && !propose(q, "compute_at %s %s", part(t, "'in"), step))))
