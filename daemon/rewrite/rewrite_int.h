@@ -188,11 +188,11 @@ make(struct match *m, tensor_id t)
 bool folds(struct match *m, enum prim p);
 /* The rest is each for a rule or two: rules_*.c. */
 guard_fn moves_nothing, slices_nothing, moves_only_ones, transpose_of_transpose, slice_of_slice, pad_of_pad,
-    slice_of_part, slice_inside_pad, gathers_in_even_steps, counts_by_digits, repeats_apart, merge_goes_behind, slice_of_bcast,
-    conv_can_pad, window_can_pad, all_strip, parts_strip, batches_strip, attrs_before, gather_before,
-    groups_move_whole, moves_whole_groups, swapping_pays, works_in_low_rank, reduces_whole_groups,
-    all_are_repeated, all_fit_a_smaller_shape, powers_of_two, invertible, scales_are_small, is_mean,
-    left_is_smaller, narrows_rows, moves_within_rows, has_many_taps;
+    slice_of_part, slice_inside_pad, gathers_in_even_steps, counts_by_digits, repeats_apart,
+    merge_goes_behind, slice_of_bcast, conv_can_pad, window_can_pad, all_strip, parts_strip, batches_strip,
+    attrs_before, gather_before, groups_move_whole, moves_whole_groups, swapping_pays, works_in_low_rank,
+    reduces_whole_groups, all_are_repeated, all_fit_a_smaller_shape, powers_of_two, invertible,
+    scales_are_small, is_mean, left_is_smaller, narrows_rows, moves_within_rows, has_many_taps;
 /* e is the weight w, its columns times the constant of that name. */
 bool columns_times(struct match *m, char name);
 

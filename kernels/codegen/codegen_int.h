@@ -88,7 +88,7 @@ struct wide {
 	bool *var; /* of each let's number: it names a vector */
 };
 bool lies_along(const struct tir *p, axis_id axis, ix_id at); /* the same for all lanes, or side by side */
-bool is_written_out(const struct tir *p, st_id loop); /* one that moves an array of variables */
+bool is_written_out(const struct tir *p, st_id loop);         /* one that moves an array of variables */
 /* Is it a choice by the order of two floats?  how: the comparison. */
 bool chooses_by_order(const struct tir *p, const struct ex *n, struct ex *how);
 uint32_t wide_part(int64_t left, uint32_t lanes); /* lanes of the next vector of what is left */

@@ -219,8 +219,8 @@ struct partition {
 	uint32_t n_axes;
 };
 
-/* Is there room for `more` statements?  All from the loop on comes behind what `out` has; a nest that has been
- * cut often leaves the others theirs. */
+/* Is there room for `more` statements?  All from the loop on comes behind what `out` has; a nest that has
+ * been cut often leaves the others theirs. */
 static bool
 has_room(const struct tir *p, st_id i, const struct tir *out, uint32_t more)
 {

@@ -57,18 +57,15 @@ struct pool {
 	uint64_t fp;                   /* control word of who runs it: all threads compute alike */
 	_Alignas(64) atomic_uint left; /* shares that are not done */
 	_Alignas(64) atomic_uint n_wanted;
-	atomic_int_least64_t pause_ns, raise_at,
-	    raised_at;        /* until when, and since when, so many are wanted */
-	struct bell go, back; /* phase has changed; more threads are wanted */
+	atomic_int_least64_t pause_ns, raise_at, raised_at; /* until and since when so many are wanted */
+	struct bell go, back;                               /* phase has changed; more threads are wanted */
 	_Alignas(64) atomic_bool stop;
 	struct seat *seats; /* n */
 	uint32_t n;
-	bool spins;
+	bool spins, is_pinned;
 	pthread_t *threads; /* n - 1 */
 	struct start *starts;
-	pthread_t
-	    opener; /* where threads are pinned: it was too, and may run on `allowed` again in the end */
-	bool is_pinned;
+	pthread_t opener; /* where threads are pinned it was, too; in the end it may run on `allowed` */
 	cpu_set_t allowed;
 };
 struct start {
