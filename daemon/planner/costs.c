@@ -482,7 +482,7 @@ price(void *self, uint32_t hand, uint32_t i)
 bool
 costs_open(struct tune *t, struct err *e)
 {
-	enum { MOST_HANDS = 16 };
+	enum { MOST_HANDS = 16 }; /* its jail allows 64 threads and processes */
 	uint32_t n = n_asked(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
 	struct pricing pricing = {.t = t, .heat = heats(t), .asks = asks};

@@ -18,7 +18,7 @@ is_none(tensor_id t)
 	return t.i == UINT32_MAX;
 }
 
-/* Read by nobody else, or of this round. */
+/* By a weight whose numbers are there, and read by nobody else. */
 static bool
 is_conv(const struct rw *r, tensor_id t, struct branch *b)
 {

@@ -5,8 +5,6 @@
 #include <stdatomic.h>
 #include <sys/sysinfo.h>
 
-enum { MOST_HANDS = 64 };
-
 struct work {
 	parallel_fn *one;
 	void *self;
@@ -32,19 +30,19 @@ take_some(void *arg)
 uint32_t
 parallel_hands(uint32_t most)
 {
-	return MAX_OF(MIN_OF((uint32_t)get_nprocs(), MIN_OF(most, (uint32_t)MOST_HANDS)), 1u);
+	return MAX_OF(MIN_OF((uint32_t)get_nprocs(), MIN_OF(most, (uint32_t)PARALLEL_MOST)), 1u);
 }
 
 void
 parallel_for(uint32_t n, uint32_t n_hands, parallel_fn *one, void *self)
 {
 	struct work w = {.one = one, .self = self, .n = n};
-	struct hand hand[MOST_HANDS];
-	pthread_t thread[MOST_HANDS];
-	bool threaded[MOST_HANDS] = {false};
+	struct hand hand[PARALLEL_MOST];
+	pthread_t thread[PARALLEL_MOST];
+	bool threaded[PARALLEL_MOST] = {false};
 	uint32_t n_used = MIN_OF(n, n_hands);
 
-	if (n_hands > MOST_HANDS || n > UINT32_MAX - MOST_HANDS)
+	if (n_hands > PARALLEL_MOST || n > UINT32_MAX - PARALLEL_MOST)
 		bug("%u things for %u hands", n, n_hands);
 	for (uint32_t i = 0; i < MAX_OF(n_used, 1u); i++)
 		hand[i] = (struct hand){&w, i};

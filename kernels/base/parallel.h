@@ -4,6 +4,7 @@
 
 #include "base.h"
 
+enum { PARALLEL_MOST = 64 }; /* hands at a time */
 /* One for each core of this machine, at most `most`. */
 uint32_t parallel_hands(uint32_t most);
 /* Calls one(self, hand, i) once for each i < n, begun in ascending order, by this thread and n_hands - 1

@@ -64,16 +64,19 @@ index_of_lane(const struct printing *g, ix_id i, uint32_t k)
 static const char *
 print_gathered(struct printing *g, buf_id b, ix_id i)
 {
-	struct printing one = *g;
+	const axis_id lane = g->lane;
+	const bool is_wide = g->is_wide;
 	struct strbuf sb;
 
 	sb_init(&sb, g->a);
 	for (uint32_t k = 0; k < g->vec; k++) {
 		const ix_id at = index_of_lane(g, i, k);
 
-		one.lane = AXIS_NONE;
-		one.is_wide = false;
-		sb_addf(&sb, "%s%s", k ? ", " : "", print_place(&one, b, at));
+		g->lane = AXIS_NONE; /* what the table is asked is no vector */
+		g->is_wide = false;
+		sb_addf(&sb, "%s%s", k ? ", " : "", print_place(g, b, at));
+		g->lane = lane;
+		g->is_wide = is_wide;
 	}
 	return g->vec == 1 ? sb.p : arena_printf(g->a, "(k_v%u){%s}", g->vec, sb.p);
 }

@@ -173,7 +173,6 @@ call(struct arena *a, const char *cc, const char *dir, const struct compile_opts
 }
 
 /* ---- several files ------------------------------------------------------------------- */
-enum { MAX_THREADS = 64 };
 struct hand {
 	struct arena arena;
 	struct err err;
@@ -185,7 +184,7 @@ struct work {
 	const struct str *texts;
 	uint32_t n;
 	const char *object[COMPILE_MAX_FILES + 2]; /* then the library, then NULL */
-	struct hand hand[MAX_THREADS];
+	struct hand hand[PARALLEL_MOST];
 };
 
 static bool
@@ -214,7 +213,7 @@ static bool
 compile_all(struct work *w, struct err *e)
 {
 	/* one more than cores: a jail is waited for before its compiler begins and after it has ended */
-	uint32_t n = parallel_hands(MAX_THREADS - 1) + 1, worst = w->n;
+	uint32_t n = parallel_hands(PARALLEL_MOST - 1) + 1, worst = w->n;
 
 	for (uint32_t i = 0; i < n; i++)
 		w->hand[i].failed = w->n;

@@ -333,8 +333,7 @@ moves_only(const struct node *n)
 	return c == CLASS_BCAST || c == CLASS_LAYOUT || n->prim == PRIM_gather_nd;
 }
 
-/* Which rows are read is asked for each element of a product, if it hangs on the row alone: of the node, so
- * many times. */
+/* How often the layout asks which row is meant: a product would ask it again at each element of the row. */
 static uint32_t
 asks_of_rows(const struct lowering *l, const struct node *n)
 {
