@@ -7,9 +7,32 @@
 
 #include "../../kernels/jail/jail.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
+
+static void
+say_no_memory(void)
+{
+	bug("out of memory in the solver; set a larger limit or use a larger machine");
+}
+
+/* The solver is C++, whose operator new asks std::set_new_handler's function before it throws what nobody
+ * catches: so what it cannot have is said as it is elsewhere.  By name, as nothing else here needs a C++
+ * library to link. */
+static void
+name_lack_of_memory(void)
+{
+	void *(*set)(void (*)(void));
+	void *found = dlsym(RTLD_DEFAULT, "_ZSt15set_new_handlerPFvvE");
+
+	if (!found)
+		return;
+	memcpy(&set, &found, sizeof(set));
+	(void)set(say_no_memory);
+}
 
 /* Typed by a person. */
 static int
@@ -41,6 +64,7 @@ main(int argc, char **argv)
 	struct err e = {0};
 	int rc;
 
+	name_lack_of_memory();
 	if (argc > 1) {
 		rc = run_again(&a, argc, argv);
 		arena_fini(&a);

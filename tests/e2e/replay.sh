@@ -53,7 +53,7 @@ if [ -s "$tmp/stages/fission.txt" ] && [ -s "$tmp/stages/specs.txt" ]; then ok; 
 # Out of memory, then and now.  The sanitizers' shadow memory needs all of the address space.
 if ! grep -aq __asan_init "$bin/korchd"; then
 	model=$tmp/small/yolov4_small/model.onnx
-	submit '' --planner-memory 80
+	submit '' --planner-memory 120
 	if [ $status = 1 ] && grep -q 'out of memory' "$tmp/out"; then ok; else bad "out of memory: exit $status: $(cat "$tmp/out")"; fi
 	replays '' 134 'out of memory'
 	model=$tmp/small/candy_small/model.onnx
