@@ -34,21 +34,18 @@ enum {
 
 /* ---- layers ------------------------------------------------------------------------------ */
 static void
-layer_reserve(struct layer *l, uint32_t words, uint32_t row_words, uint32_t unmakeable_words)
+layer_reserve(struct layer *l, uint32_t words, uint32_t row_words)
 {
 	if (l->n < l->cap)
 		return;
 	l->cap = MAX_OF(1024u, l->cap * 2);
 	l->mask = heap_resize(l->mask, sizeof(*l->mask) * words * l->cap);
 	l->rows_met = heap_resize(l->rows_met, sizeof(*l->rows_met) * row_words * l->cap);
-	if (unmakeable_words)
-		l->unmakeable =
-		    heap_resize(l->unmakeable, sizeof(*l->unmakeable) * unmakeable_words * l->cap);
 	l->cost = heap_resize(l->cost, sizeof(*l->cost) * l->cap);
 	l->red = heap_resize(l->red, sizeof(*l->red) * l->cap);
 	l->node = heap_resize(l->node, sizeof(*l->node) * l->cap);
 	l->kernel = heap_resize(l->kernel, sizeof(*l->kernel) * l->cap);
-	l->check = heap_resize(l->check, sizeof(*l->check) * l->cap);
+	l->fate = heap_resize(l->fate, sizeof(*l->fate) * l->cap);
 	l->is_unordered = heap_resize(l->is_unordered, sizeof(*l->is_unordered) * l->cap);
 }
 
@@ -57,12 +54,11 @@ layer_fini(struct layer *l)
 {
 	free(l->mask);
 	free(l->rows_met);
-	free(l->unmakeable);
 	free(l->cost);
 	free(l->red);
 	free(l->node);
 	free(l->kernel);
-	free(l->check);
+	free(l->fate);
 	free(l->is_unordered);
 }
 
@@ -97,7 +93,8 @@ struct child {
 	int64_t cost;
 	fixed_cost red;
 	uint32_t parent, kernel;
-	bool check, is_unordered;
+	enum fate fate;
+	bool is_unordered;
 };
 
 /* State i of a layer stands for another one too, which costs no less.  A state that is not unordered
@@ -137,7 +134,7 @@ put_child(struct frontier *f, struct child *c)
 			f->is_complete = false;
 			return;
 		}
-		layer_reserve(l, f->words, f->row_words, 0);
+		layer_reserve(l, f->words, f->row_words);
 		memcpy(l->mask + (size_t)i * f->words, c->mask, sizeof(*c->mask) * f->words);
 		l->n++;
 		f->table[s] = i + 1;
@@ -155,7 +152,7 @@ put_child(struct frontier *f, struct child *c)
 	l->node[i] = c->parent;
 	l->is_unordered[i] = c->is_unordered;
 	l->kernel[i] = c->kernel;
-	l->check[i] = c->check;
+	l->fate[i] = (uint8_t)c->fate;
 	if (l->n * 2 > f->n_table)
 		table_grow(f);
 }
@@ -226,7 +223,7 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 	if (is_over(f, c->cost, c->red))
 		return true;
 	c->kernel = o->kernel;
-	c->check = false;
+	c->fate = LIVES;
 	for (uint32_t j = 0; j < o->n_met; j++)
 		clear_bit(c->mask, slot[o->meet + j]);
 	for (uint32_t j = 0; j < o->n_give; j++)
@@ -237,7 +234,8 @@ try_option(struct frontier *f, uint32_t t, uint32_t i, const struct option *o, s
 		if (avail != NONE && bit(c->mask, avail))
 			continue;
 		c->is_unordered = true;
-		c->check |= !bit(c->mask, pending);
+		if (!bit(c->mask, pending))
+			c->fate = MAY_HAVE_DIED;
 		set_bit(c->mask, pending);
 	}
 	finish_child(f, t, c);
@@ -282,7 +280,7 @@ expand(struct frontier *f, uint32_t t, struct child *c)
 		if (is_there || !is_due) {
 			copy_state(f, i, c);
 			c->kernel = NONE;
-			c->check = is_makeable;
+			c->fate = is_makeable ? MAY_HAVE_DIED : LIVES;
 			finish_child(f, t, c);
 		}
 	}
@@ -385,23 +383,35 @@ owes(const struct frontier *f, const uint64_t *m, const uint64_t *pending)
 	return false;
 }
 
-/* Child i becomes the next kept state, unless it is dead. */
+/* Looks at child rank[r] and those behind it that may have died, as many as are looked at at once. */
 static void
-keep_child(struct frontier *f, uint32_t t, uint32_t i, const uint64_t *pending)
+find_dead(struct frontier *f, uint32_t t, const struct ranked *rank, uint32_t r)
+{
+	struct layer *l = &f->next;
+	const uint64_t *mask[DEAD_BATCH];
+	uint32_t child[DEAD_BATCH], n = 0;
+	uint64_t dead;
+
+	for (; r < l->n && n < DEAD_BATCH; r++)
+		if (l->fate[rank[r].i] == MAY_HAVE_DIED) {
+			child[n] = rank[r].i;
+			mask[n++] = l->mask + (size_t)rank[r].i * f->words;
+		}
+	dead = frontier_dead(f, t, mask, n);
+	for (uint32_t s = 0; s < n; s++)
+		l->fate[child[s]] = dead >> s & 1 ? IS_DEAD : LIVES;
+}
+
+/* Child i becomes the next kept state. */
+static void
+keep_child(struct frontier *f, uint32_t i, const uint64_t *pending)
 {
 	const struct layer *l = &f->next, *before = &f->now;
 	struct layer *kept = &f->kept;
 	uint32_t n = kept->n;
 	const uint64_t *m = l->mask + (size_t)i * f->words;
-	uint64_t *unmakeable;
 
-	layer_reserve(kept, f->words, f->row_words, f->unmakeable_words);
-	unmakeable = kept->unmakeable + (size_t)n * f->unmakeable_words;
-	/* Words of tensors behind t are not asked for. */
-	memcpy(unmakeable + t / 64, before->unmakeable + (size_t)l->node[i] * f->unmakeable_words + t / 64,
-	    sizeof(*unmakeable) * (f->unmakeable_words - t / 64));
-	if (l->check[i] && frontier_is_dead(f, t, m, unmakeable, l->kernel[i]))
-		return;
+	layer_reserve(kept, f->words, f->row_words);
 	memcpy(kept->mask + (size_t)n * f->words, m, sizeof(*m) * f->words);
 	memcpy(kept->rows_met + (size_t)n * f->row_words, l->rows_met + (size_t)i * f->row_words,
 	    sizeof(*m) * f->row_words);
@@ -437,8 +447,10 @@ select_states(struct frontier *f, uint32_t t, struct ranked *rank, const uint64_
 			j++;
 		if (j < n_seen)
 			absorb(f, kept, j, l->red[i], l->rows_met + (size_t)i * f->row_words);
-		else
-			keep_child(f, t, i, pending);
+		else if (l->fate[i] == MAY_HAVE_DIED)
+			find_dead(f, t, rank, r);
+		if (j == n_seen && l->fate[i] == LIVES)
+			keep_child(f, i, pending);
 	}
 	f->n_states += kept->n;
 	swap = f->now;
@@ -504,22 +516,19 @@ frontier_run(struct arena *a, const struct frontier_in *in, struct frontier_out 
 	child.mask = NEW_ARRAY(&f.arena, uint64_t, f.words);
 	child.rows_met = NEW_ARRAY(&f.arena, uint64_t, f.row_words);
 	pending = NEW_ARRAY(&f.arena, uint64_t, f.words);
-	f.no_good = NEW_ARRAY(&f.arena, uint64_t, (size_t)f.words * MAX_NO_GOODS);
-	f.unmakeable_words = n / 64 + 1;
-	f.max_layer = MAX_OF(1u,
-	    MIN_OF((uint32_t)MAX_LAYER,
-		(uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.row_words + f.unmakeable_words + 4))));
+	f.max_layer = MAX_OF(
+	    1u, MIN_OF((uint32_t)MAX_LAYER, (uint32_t)(MAX_LAYER_BYTES / 8 / (f.words + f.row_words + 4))));
 	f.table = heap_alloc(sizeof(*f.table) * f.n_table);
-	layer_reserve(&f.now, f.words, f.row_words, f.unmakeable_words);
+	layer_reserve(&f.now, f.words, f.row_words);
 	memset(f.now.mask, 0, sizeof(*pending) * f.words);
 	memset(f.now.rows_met, 0, sizeof(*pending) * f.row_words);
-	memset(f.now.unmakeable, 0, sizeof(*pending) * f.unmakeable_words);
 	f.now.cost[0] = f.now.red[0] = 0;
 	f.now.node[0] = NONE;
 	f.now.is_unordered[0] = 0;
 	f.now.n = 1;
 	for (uint32_t t = 0; t < n; t++) {
-		f.next.n = f.n_no_goods = 0;
+		f.next.n = 0;
+		frontier_open(&f, t);
 		memset(f.table, 0, sizeof(*f.table) * f.n_table);
 		if (!expand(&f, t, &child)) {
 			f.is_complete = false;

@@ -4,7 +4,7 @@
 
 #include "blp_int.h"
 
-enum { MAX_NO_GOODS = 64 };
+enum { DEAD_BATCH = 64 };
 
 struct option { /* picking kernel at a step */
 	uint32_t kernel;
@@ -13,14 +13,14 @@ struct option { /* picking kernel at a step */
 	uint32_t meet, n_met;      /* slots to clear: pending outputs */
 	uint32_t demand, n_demand; /* pairs (avail slot or NONE, pending slot): inputs after t */
 };
+enum fate { LIVES, MAY_HAVE_DIED, IS_DEAD };
 struct layer {
 	uint64_t *mask;
-	uint64_t *rows_met;   /* rows that the path has met; no part of a state's identity */
-	uint64_t *unmakeable; /* of states, not of children: later tensors that cannot be made */
+	uint64_t *rows_met; /* rows that the path has met; no part of a state's identity */
 	int64_t *cost;
 	fixed_cost *red;
 	uint32_t *node, *kernel; /* node: of a state; a child's parent in the layer before */
-	uint8_t *check;          /* may have died */
+	uint8_t *fate;           /* enum fate */
 	uint8_t
 	    *is_unordered; /* some kernel of the path reads what is not made before it in any order found */
 	uint32_t n, cap;
@@ -49,14 +49,15 @@ struct frontier {
 	uint32_t *row_slot;
 	struct adjacency row_ends; /* step -> row slots to clear after it */
 	struct layer now, next, kept;
-	uint32_t unmakeable_words, max_layer;
+	uint32_t max_layer;
 	uint32_t *table, n_table, *order;
 	struct node *node;
 	uint32_t n_nodes, cap_nodes;
-	/* of the test for dead states */
-	uint32_t *queue, *found, *witness, *count, *broken, *cause, stamp;
-	uint64_t *no_good; /* MAX_NO_GOODS masks of this step */
-	uint32_t n_no_goods;
+	uint32_t *found, stamp; /* marks of a tensor, good while they are the stamp */
+	/* of the test for dead states: a bit a state, by slot, tensor and kernel */
+	uint64_t *has, *lost, *broken, *touched; /* touched: tensors to look at, a bit each */
+	uint32_t *lost_at, *broken_at;           /* stamps of lost and broken */
+	uint32_t *witness, *open, n_open;
 	bool is_complete;
 	uint64_t n_states, n_made; /* kept; made, of which most are dropped again */
 };
@@ -88,9 +89,10 @@ can_be_pending(const struct frontier *f, uint32_t u, uint32_t t)
 
 /* Intervals, slots and options, from f->in (frontier_setup.c). */
 void frontier_setup(struct frontier *f);
-/* Can a child of a state that lives no longer end in a plan (frontier_dead.c)?  m: its mask after step
- * t; unmakeable: its parent's, brought up to date; kernel: picked at t, NONE where t was left out. */
-bool frontier_is_dead(
-    struct frontier *f, uint32_t t, const uint64_t *m, uint64_t *unmakeable, uint32_t kernel);
+/* The step goes on to t: what is open there. */
+void frontier_open(struct frontier *f, uint32_t t);
+/* Which of n <= DEAD_BATCH states can end in no plan (frontier_dead.c): a bit each.  mask: theirs after step
+ * t, which frontier_open() was told. */
+uint64_t frontier_dead(struct frontier *f, uint32_t t, const uint64_t *const *mask, uint32_t n);
 
 #endif

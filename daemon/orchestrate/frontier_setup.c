@@ -251,15 +251,18 @@ frontier_setup(struct frontier *f)
 	f->pending_start = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->avail_end = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->last_out = NEW_ARRAY(&f->arena, uint32_t, f->g->n_kernels);
-	f->queue = NEW_ARRAY(&f->arena, uint32_t, n);
 	f->found = NEW_ARRAY(&f->arena, uint32_t, n);
-	f->count = NEW_ARRAY(&f->arena, uint32_t, n);
-	f->broken = NEW_ARRAY(&f->arena, uint32_t, f->g->n_kernels);
-	f->cause = NEW_ARRAY(&f->arena, uint32_t, f->g->n_kernels);
+	f->lost = NEW_ARRAY(&f->arena, uint64_t, n);
+	f->lost_at = NEW_ARRAY(&f->arena, uint32_t, n);
+	f->touched = NEW_ARRAY(&f->arena, uint64_t, n / 64 + 1);
+	f->open = NEW_ARRAY(&f->arena, uint32_t, n);
+	f->broken = NEW_ARRAY(&f->arena, uint64_t, f->g->n_kernels);
+	f->broken_at = NEW_ARRAY(&f->arena, uint32_t, f->g->n_kernels);
 	f->witness = NEW_ARRAY(&f->arena, uint32_t, n);
 	memset(f->witness, 0xff, sizeof(*f->witness) * n);
 	place_tensors(f);
 	place_rows(f);
 	make_options(f);
 	make_readers(f);
+	f->has = NEW_ARRAY(&f->arena, uint64_t, (size_t)f->words * 64);
 }
