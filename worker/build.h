@@ -8,7 +8,7 @@
 
 struct build_how {
 	const struct device *device;
-	unit_emit *emit;
+	unit_emit *emit; /* called for several kernels at a time, each on a thread */
 	/* Is the library's call there that the schedule names?  Asked for kernels alone that may be made
 	 * otherwise; NULL: every one is.  ERR_INFEASIBLE, ERR_HOST: it is not. */
 	bool (*has_call)(

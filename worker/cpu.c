@@ -228,11 +228,11 @@ cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n,
 	struct part *parts = NEW_ARRAY(a, struct part, n);
 	uint32_t n_parts = 0, kernels = 0, all = 0, limit;
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++)
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, generate_kernel);
+	unit_make_all(c->device, a, units, n, generate_kernel);
+	for (uint32_t i = 0; i < n; i++)
 		all += units[i].n;
-	}
 	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
 	for (uint32_t i = 0; i < n; i++) {
 		if (n_parts == 0 || kernels + units[i].n > limit || !same_kind(&tasks[i], &tasks[i - 1])) {
@@ -262,10 +262,9 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 	    .max_files = COMPILE_MAX_FILES,
 	    .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
 
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++)
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		unit_make(c->device, a, &units[i], i, generate_kernel);
-	}
+	unit_make_all(c->device, a, units, n, generate_kernel);
 	compile_part(&all);
 	if (all.ok)
 		measure_part(c, a, &all);

@@ -151,13 +151,12 @@ cuda_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n
 	c->is_suspect = !is_well;
 	for (uint32_t i = 0; i < n; i++) {
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-		if (is_well)
-			unit_make(c->device, a, &units[i], i, cuda_emit);
-		else
+		if (!is_well)
 			unit_fail(a, &units[i], e.code, e.msg);
 	}
 	if (!is_well)
 		return;
+	unit_make_all(c->device, a, units, n, cuda_emit);
 	cuda_compile_all(c, a, units, n);
 	cuda_order_all(c, a, units, n);
 	measure_units(c, a, units, n);

@@ -1,6 +1,7 @@
 /* worker/unit.c: from a task to kernels, and from measured kernels to its rows. */
 #include "unit.h"
 
+#include "../kernels/base/parallel.h"
 #include "../proto/meas.h"
 
 #include <string.h>
@@ -54,6 +55,32 @@ unit_make(const struct device *d, struct arena *a, struct unit *u, uint32_t numb
 	u->out->rows = NEW_ARRAY(a, struct m_row, MAX_OF(u->n, 1u));
 	if (u->n == 0 && u->task->n_known == 0)
 		unit_fail(a, u, ERR_INFEASIBLE, n ? e.msg : "its space holds no schedule");
+}
+
+struct making {
+	const struct device *device;
+	struct arena *arena; /* one a unit */
+	struct unit *units;
+	unit_emit *emit;
+};
+
+static void
+make_nth(void *self, uint32_t hand, uint32_t i)
+{
+	const struct making *m = self;
+
+	(void)hand;
+	unit_make(m->device, &m->arena[i], &m->units[i], i, m->emit);
+}
+
+void
+unit_make_all(const struct device *d, struct arena *a, struct unit *units, uint32_t n, unit_emit *emit)
+{
+	struct making m = {d, NEW_ARRAY(a, struct arena, MAX_OF(n, 1u)), units, emit};
+
+	parallel_for(n, parallel_hands(MAKER_HANDS), make_nth, &m);
+	for (uint32_t i = 0; i < n; i++)
+		arena_join(a, &m.arena[i]);
 }
 
 /* What is a kernel's own fault before it runs. */

@@ -18,12 +18,15 @@ struct unit {
 	uint32_t n;             /* kernels that are still in */
 	int64_t known_ns;
 };
+enum { MAKER_HANDS = 16 }; /* threads that generate at a time */
 typedef bool unit_emit(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e);
 /* The task as a whole has failed: no rows, no kernels. */
 void unit_fail(struct arena *a, struct unit *u, enum err_code code, const char *why);
 /* Reads the spec and generates a kernel for each schedule to try, kNUMBER_0, kNUMBER_1 ...; or fails it. */
 void unit_make(const struct device *d, struct arena *a, struct unit *u, uint32_t number, unit_emit *emit);
+/* The same of n units, numbered as they stand, on all cores. */
+void unit_make_all(const struct device *d, struct arena *a, struct unit *units, uint32_t n, unit_emit *emit);
 /* Kernel `at` leaves with a row that says why; true: it did.  False: the task fails, because the
  * error is none of a kernel. */
 bool unit_drop(struct arena *a, struct unit *u, uint32_t at, const struct err *e);

@@ -482,7 +482,6 @@ price(void *self, uint32_t hand, uint32_t i)
 bool
 costs_open(struct tune *t, struct err *e)
 {
-	enum { MOST_HANDS = 16 }; /* its jail allows 64 threads and processes */
 	uint32_t n = n_asked(t);
 	struct m_spec_ask *asks = NEW_ARRAY(t->arena, struct m_spec_ask, n);
 	struct pricing pricing = {.t = t, .heat = heats(t), .asks = asks};
@@ -500,7 +499,7 @@ costs_open(struct tune *t, struct err *e)
 		    .repeats = 1,
 		    .schedule = STR(PLAN_VIEW),
 		    .state = LAZY_MEASURED};
-	parallel_for(n, parallel_hands(MOST_HANDS), price, &pricing);
+	parallel_for(n, parallel_hands(PLANNER_HANDS), price, &pricing);
 	if (!ask_known(t, asks, n, e))
 		return false;
 	expect_begin(t);
@@ -529,6 +528,7 @@ costs_measure(struct tune *t, enum ask_rank rank, const uint32_t *specs, uint32_
 	uint32_t n_asks = 0;
 	bool ok;
 
+	orders_make_open(t, specs, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (t->cost[specs[i]].state != LAZY_OPEN)
 			continue;

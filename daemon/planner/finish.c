@@ -164,6 +164,7 @@ build_once(struct tune *t, const uint32_t *specs, uint32_t n, struct plan_code *
 {
 	struct ways *ways = NEW_ARRAY(t->plan_arena, struct ways, n);
 
+	ways_guess(t, specs, n);
 	for (uint32_t i = 0; i < n; i++) {
 		codes[specs[i]].symbol = str_of(arena_printf(t->plan_arena, "k%u", i));
 		codes[specs[i]].is_ready = false;

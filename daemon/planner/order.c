@@ -155,63 +155,96 @@ holds(const struct str *list, uint32_t n, struct str schedule)
 	return false;
 }
 
-/* The kernel's schedules, and its sibling's, which its space may not have thought of; has_sibling: that is
- * among them. */
-static struct str *
-list_ways(struct tune *t, uint32_t s, uint32_t *n, bool *has_sibling)
-{
-	struct str sibling = t->cost[s].sibling, *list, *more;
-	struct prediction p;
-
-	space_list(t->arena, &t->front.cands.specs[s], &t->target,
-	    (uint32_t)MIN_OF(t->effort, (uint64_t)NAMED_MOST / 2), trace_outcome, &list, n);
-	*has_sibling = sibling.p && holds(list, *n, sibling);
-	if (!sibling.p || *has_sibling || *n == NAMED_MOST || !predict_way(t, s, sibling, &p))
-		return list;
-	more = NEW_ARRAY(t->arena, struct str, *n + 1);
-	memcpy(more, list, *n * sizeof(more[0]));
-	more[(*n)++] = sibling;
-	*has_sibling = true;
-	return more;
-}
-
-/* What is said of a kernel's ways, each by itself. */
-struct saying {
-	const struct tune *t;
+/* A kernel's schedules and what is said of each, as they are made: of several kernels at once, so that each
+ * has memory of its own. */
+struct choice_of {
 	uint32_t spec;
-	const struct str *list;
+	struct order *order; /* to be */
+	struct arena arena;
+	struct str *list;
+	uint32_t n;
+	bool has_sibling; /* its sibling's is among them, which its space may not have thought of */
 	struct prediction *said;
 };
+struct way_at {
+	uint32_t kernel, way;
+};
+struct saying {
+	const struct tune *t;
+	struct choice_of *kernels;
+	struct way_at *ways;
+};
+
+static void
+list_ways(void *self, uint32_t hand, uint32_t i)
+{
+	const struct saying *x = self;
+	struct choice_of *k = &x->kernels[i];
+	struct str sibling = x->t->cost[k->spec].sibling, *list, *more;
+	struct prediction p;
+
+	(void)hand;
+	space_list(&k->arena, &x->t->front.cands.specs[k->spec], &x->t->target,
+	    (uint32_t)MIN_OF(x->t->effort, (uint64_t)NAMED_MOST / 2), trace_outcome, &list, &k->n);
+	k->list = list;
+	k->has_sibling = sibling.p && holds(list, k->n, sibling);
+	if (!sibling.p || k->has_sibling || k->n >= NAMED_MOST || !predict_way(x->t, k->spec, sibling, &p))
+		return;
+	more = NEW_ARRAY(&k->arena, struct str, k->n + 1);
+	memcpy(more, list, k->n * sizeof(more[0]));
+	more[k->n++] = sibling;
+	k->list = more;
+	k->has_sibling = true;
+}
 
 static void
 say_of_way(void *self, uint32_t hand, uint32_t i)
 {
 	const struct saying *x = self;
+	struct choice_of *k = &x->kernels[x->ways[i].kernel];
+	struct prediction *said = &k->said[x->ways[i].way];
 
 	(void)hand;
-	if (!predict_way(x->t, x->spec, x->list[i], &x->said[i]))
-		x->said[i].is_far = true;
+	if (!predict_way(x->t, k->spec, k->list[x->ways[i].way], said))
+		said->is_far = true;
 }
 
+/* Foreseen kernels, each way by itself. */
 static void
-make(struct tune *t, uint32_t s, struct order *o)
+say_of_all(struct saying *x, uint32_t n, struct arena *tmp)
 {
-	uint32_t n;
-	bool has_sibling, is_far = false;
-	struct str *list = list_ways(t, s, &n, &has_sibling);
-	double *ns = NEW_ARRAY(t->arena, double, MAX_OF(n, 1u));
-	struct prediction said[NAMED_MOST];
-	struct saying x = {.t = t, .spec = s, .list = list, .said = said};
+	uint32_t n_ways = 0;
 
-	if (n == 0 || n > NAMED_MOST)
-		return;
-	parallel_for(n, parallel_hands(n), say_of_way, &x);
+	for (uint32_t i = 0; i < n; i++)
+		n_ways += x->kernels[i].n;
+	x->ways = NEW_ARRAY(tmp, struct way_at, MAX_OF(n_ways, 1u));
+	n_ways = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		ns[i] = said[i].ns;
-		is_far |= said[i].is_far;
+		struct choice_of *k = &x->kernels[i];
+
+		if (!x->t->cost[k->spec].is_foreseen || k->n > NAMED_MOST)
+			continue;
+		k->said = NEW_ARRAY(&k->arena, struct prediction, MAX_OF(k->n, 1u));
+		for (uint32_t w = 0; w < k->n; w++)
+			x->ways[n_ways++] = (struct way_at){i, w};
 	}
-	if (!is_far)
-		fill(t, &t->cost[s], o, list, ns, n, &said[n - 1]);
+	parallel_for(n_ways, parallel_hands(PLANNER_HANDS), say_of_way, x);
+}
+
+/* False: one of them is unlike all that the predictor knows. */
+static bool
+make_foreseen(struct tune *t, const struct choice_of *k)
+{
+	double *ns = NEW_ARRAY(t->arena, double, MAX_OF(k->n, 1u));
+
+	for (uint32_t i = 0; i < k->n; i++) {
+		ns[i] = k->said[i].ns;
+		if (k->said[i].is_far)
+			return false;
+	}
+	if (k->n > 0)
+		fill(t, &t->cost[k->spec], k->order, k->list, ns, k->n, &k->said[k->n - 1]);
+	return k->n > 0;
 }
 
 /* The space's best guess first, then a library's call: which of the two is faster, nobody can say. */
@@ -236,14 +269,15 @@ guesses_first(struct tune *t, uint32_t s, struct str *list, uint32_t n)
 /* Nothing is predicted of it, as it is unlike all that was trained on, or below a microsecond: what was
  * fastest with other extents, then the rest as they come. */
 static void
-make_unforeseen(struct tune *t, uint32_t s, struct order *o)
+make_unforeseen(struct tune *t, const struct choice_of *k)
 {
+	struct order *o = k->order;
 	static const double sigma = 0.1; /* what the best of four gains over one, about */
-	const struct spec_cost *c = &t->cost[s];
+	const struct spec_cost *c = &t->cost[k->spec];
 	double ns = (double)expect_ns(t, c, 0);
-	bool has_sibling;
 
-	o->schedule = list_ways(t, s, &o->n, &has_sibling);
+	o->schedule = arena_dup(t->arena, k->list, MAX_OF(k->n, 1u) * sizeof(k->list[0]));
+	o->n = k->n;
 	o->ns = NEW_ARRAY(t->arena, double, MAX_OF(o->n, 1u));
 	o->sigma = NEW_ARRAY(t->arena, double, MAX_OF(o->n, 1u));
 	for (uint32_t i = 0; i < o->n; i++) {
@@ -251,28 +285,63 @@ make_unforeseen(struct tune *t, uint32_t s, struct order *o)
 		o->sigma[i] = sigma;
 	}
 	o->n_first = 1;
-	o->is_blind = !has_sibling;
-	if (has_sibling)
+	o->is_blind = !k->has_sibling;
+	if (k->has_sibling)
 		sibling_first(c, o);
 	else
-		o->n_first = guesses_first(t, s, o->schedule, o->n);
+		o->n_first = guesses_first(t, k->spec, o->schedule, o->n);
+}
+
+void
+orders_make(struct tune *t, const uint32_t *specs, uint32_t n)
+{
+	struct arena tmp = {0};
+	struct saying x = {.t = t, .kernels = NEW_ARRAY(&tmp, struct choice_of, MAX_OF(n, 1u))};
+	struct order *orders = NEW_ARRAY(t->arena, struct order, n);
+	uint32_t m = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct spec_cost *c = &t->cost[specs[i]];
+
+		if (c->order)
+			continue;
+		c->order = &orders[i];
+		if (c->is_foreseen || order_is_there(t, c))
+			x.kernels[m++] = (struct choice_of){.spec = specs[i], .order = &orders[i]};
+	}
+	parallel_for(m, parallel_hands(PLANNER_HANDS), list_ways, &x);
+	say_of_all(&x, m, &tmp);
+	for (uint32_t i = 0; i < m; i++) {
+		struct choice_of *k = &x.kernels[i];
+
+		for (uint32_t w = 0; w < k->n; w++)
+			k->list[w] = str_of(str_dup(t->arena, k->list[w]));
+		if (!(k->said && make_foreseen(t, k)) && order_is_there(t, &t->cost[k->spec]))
+			make_unforeseen(t, k);
+		arena_fini(&k->arena);
+	}
+	arena_fini(&tmp);
+}
+
+void
+orders_make_open(struct tune *t, const uint32_t *specs, uint32_t n)
+{
+	struct arena tmp = {0};
+	uint32_t *open = NEW_ARRAY(&tmp, uint32_t, MAX_OF(n, 1u)), m = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (t->cost[specs[i]].state == LAZY_OPEN && !t->is_strict)
+			open[m++] = specs[i];
+	orders_make(t, open, m);
+	arena_fini(&tmp);
 }
 
 const struct order *
 order_of(struct tune *t, uint32_t spec)
 {
-	struct spec_cost *c = &t->cost[spec];
-
-	if (!c->order) {
-		struct order *o = NEW(t->arena, struct order);
-
-		if (c->is_foreseen)
-			make(t, spec, o);
-		if (o->n == 0 && order_is_there(t, c))
-			make_unforeseen(t, spec, o);
-		c->order = o;
-	}
-	return c->order;
+	if (!t->cost[spec].order)
+		orders_make(t, &spec, 1);
+	return t->cost[spec].order;
 }
 
 /* What is as many as the job's whole effort is all of them: the effort that is kept of a kernel tells whether

@@ -10,6 +10,8 @@
 
 #include "tune.h"
 
+enum { PLANNER_HANDS = 16 }; /* threads at a time: the planner's jail allows 64 threads and processes */
+
 struct order { /* a kernel's schedules, as they are worth a try (kernels/predict/first.h) */
 	struct str *schedule;
 	double *ns;       /* predicted */
@@ -26,6 +28,10 @@ order_is_there(const struct tune *t, const struct spec_cost *c)
 	return t->has_foreseen || c->sibling.p;
 }
 
+/* Those of n kernels, where they are not made yet, on all cores. */
+void orders_make(struct tune *t, const uint32_t *specs, uint32_t n);
+/* Of those that order_ask() will be called for. */
+void orders_make_open(struct tune *t, const uint32_t *specs, uint32_t n);
 /* Made at the first call. */
 const struct order *order_of(struct tune *t, uint32_t spec);
 /* Names what is to be tried of it now. */

@@ -102,6 +102,19 @@ list_guess(struct tune *t, uint32_t s, struct ways *out)
 }
 
 void
+ways_guess(struct tune *t, const uint32_t *specs, uint32_t n)
+{
+	struct arena tmp = {0};
+	uint32_t *guesses = NEW_ARRAY(&tmp, uint32_t, MAX_OF(n, 1u)), m = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (held_is_guess(t, specs[i]))
+			guesses[m++] = specs[i];
+	orders_make(t, guesses, m);
+	arena_fini(&tmp);
+}
+
+void
 ways_list(struct tune *t, uint32_t s, struct ways *out)
 {
 	*out = (struct ways){.n = 0};

@@ -11,6 +11,8 @@ struct ways {
 	struct str schedule[WAYS_MAX];
 	uint32_t n; /* 1: it was measured so */
 };
+/* Before ways_list() of each: what is predicted of those that nobody measured, on all cores. */
+void ways_guess(struct tune *t, const uint32_t *specs, uint32_t n);
 void ways_list(struct tune *t, uint32_t spec, struct ways *out);
 
 #endif

@@ -150,3 +150,19 @@ arena_fini(struct arena *a)
 {
 	arena_reset(a, (struct arena_mark){0});
 }
+
+void
+arena_join(struct arena *into, struct arena *from)
+{
+	struct arena_block *last = from->top;
+
+	if (!last)
+		return;
+	while (last->below)
+		last = last->below;
+	last->below = into->top;
+	into->top = from->top;
+	into->used_bytes = from->used_bytes;
+	into->total_bytes += from->total_bytes;
+	*from = (struct arena){0};
+}

@@ -1,6 +1,5 @@
-/* kernels/base/base.h: what every part stands on: errors, arenas, strings, checked
- * integers, bit sets, hashes, random numbers, and the table of OS functions.
- * Nothing here knows about models, kernels or the network. */
+/* kernels/base/base.h: what every part stands on: errors, arenas, strings, checked integers, bit sets,
+ * hashes, random numbers, the table of OS functions.  Knows nothing of models, kernels or the network. */
 #ifndef KORCH_BASE_H
 #define KORCH_BASE_H
 
@@ -75,8 +74,9 @@ void *arena_alloc(struct arena *a, size_t n_bytes); /* zeroed, 16-byte aligned *
 void *arena_dup(struct arena *a, const void *p, size_t n_bytes);
 char *arena_printf(struct arena *a, const char *fmt, ...) PRINTF_LIKE(2, 3);
 struct arena_mark arena_mark(const struct arena *a);
-void arena_reset(struct arena *a, struct arena_mark m); /* frees all that came after m */
-void arena_fini(struct arena *a);                       /* frees everything; a is empty again */
+void arena_reset(struct arena *a, struct arena_mark m);  /* frees all that came after m */
+void arena_fini(struct arena *a);                        /* frees everything; a is empty again */
+void arena_join(struct arena *into, struct arena *from); /* what was from's is into's; from is empty again */
 #define NEW(a, T) ((T *)arena_alloc((a), sizeof(T)))
 #define NEW_ARRAY(a, T, n) ((T *)arena_alloc((a), ck_mul((size_t)(n), sizeof(T))))
 /* Doubles an arena-backed array when len == cap: GROW(a, p, len, cap). */

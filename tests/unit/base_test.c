@@ -42,6 +42,33 @@ arena_memory_is_zeroed_aligned_and_reset(void **state)
 }
 
 static void
+arena_takes_what_another_holds(void **state)
+{
+	struct arena a = {0}, b = {0};
+	struct arena_mark m;
+	char *mine = arena_printf(&a, "mine"), *its;
+	size_t total;
+
+	(void)state;
+	arena_join(&a, &b); /* nothing */
+	m = arena_mark(&a);
+	for (int i = 0; i < 1000; i++)
+		its = arena_printf(&b, "its %d", i);
+	total = a.total_bytes + b.total_bytes;
+	arena_join(&a, &b);
+	assert_null(b.top);
+	assert_int_equal(a.total_bytes, total);
+	memset(arena_alloc(&a, 100), 'x', 100);
+	assert_string_equal(mine, "mine");
+	assert_string_equal(its, "its 999");
+	arena_reset(&a, m); /* what came by joining goes with what came after the mark */
+	assert_string_equal(mine, "mine");
+	assert_string_equal(arena_printf(&a, "again"), "again");
+	arena_fini(&a);
+	arena_fini(&b);
+}
+
+static void
 arrays_grow_and_keep_their_content(void **state)
 {
 	struct arena a = {0};
@@ -391,6 +418,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(disjoint_sets),
 	    cmocka_unit_test(arena_memory_is_zeroed_aligned_and_reset),
+	    cmocka_unit_test(arena_takes_what_another_holds),
 	    cmocka_unit_test(arrays_grow_and_keep_their_content),
 	    cmocka_unit_test(strings_are_cut_trimmed_and_compared),
 	    cmocka_unit_test(numbers_are_read_whole_or_not_at_all),
