@@ -25,11 +25,14 @@ enum {
 	MIN_SAMPLES = 48,
 	FEWEST_SAMPLES = 16,
 	NEIGHBOURS = 8,
+	MAY_SHARE = 2, /* cones of so many elements may come to one's */
 	MAX_DISPUTED = 24
 };
 /* Evaluations of a check that is not composed: a part of a second. */
 static const uint64_t default_max_full = 3000000, max_cone = 4000000;
 static const double default_tolerance = 1e-4;
+/* An element on demand takes so long, about, and references in full that take less are no burden. */
+static const double evaluation_ns = 60, light_ns = 1e8;
 
 struct set {
 	enum input_set kind;
@@ -46,6 +49,7 @@ struct check {
 	bool is_small, is_sampled;
 	uint32_t n_samples;   /* of an output, at most */
 	uint32_t n_beside;    /* of them so many differ in the last coordinate alone */
+	double dense_ns;      /* all elements, about */
 	struct guarded *peer; /* outputs of the first right kernel on set 0, while sampled */
 };
 
@@ -65,6 +69,23 @@ scalar_work(const struct graph *g)
 		const struct node *n = &g->nodes[i];
 
 		sum += node_flops(g, n) + (double)shape_count(&graph_tensor(g, n->out[0])->shape);
+	}
+	return sum;
+}
+
+/* How long all elements take, about: plain loops for products and convolutions, a call an operation else. */
+static double
+dense_ns(const struct graph *g)
+{
+	static const double in_a_loop = 0.2, by_call = 8;
+	double sum = 0;
+
+	for (uint32_t i = 0; i < g->n_nodes; i++) {
+		const struct node *n = &g->nodes[i];
+		bool is_linear = prim_info[n->prim].class == CLASS_LINEAR;
+
+		sum += node_flops(g, n) * (is_linear ? in_a_loop : by_call) +
+		    by_call * (double)shape_count(&graph_tensor(g, n->out[0])->shape);
 	}
 	return sum;
 }
@@ -162,10 +183,39 @@ evaluate_samples(struct check *c, struct set *s, struct err *e)
 	return true;
 }
 
+/* As many samples as one element's cone leaves room for.  False: not even the fewest, or all elements come
+ * cheaper by plain loops (ERR_LIMIT); a norm's element takes all of its row. */
+static bool
+fit_samples(struct check *c, const struct set *s, struct err *e)
+{
+	const struct graph *g = &c->spec->g;
+	uint64_t most = 1;
+
+	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		uint64_t n;
+
+		if (!interp_cone(g, (const void *const *)s->operands, g->outputs[i],
+			shape_count(&output(c, i)->shape) / 2, max_cone / (FEWEST_SAMPLES / NEIGHBOURS), &n,
+			e))
+			return false;
+		most = MAX_OF(most, n);
+	}
+	if (c->n_samples * most > MAY_SHARE * max_cone) {
+		c->n_samples =
+		    (uint32_t)MIN_OF(MAY_SHARE * max_cone / most * NEIGHBOURS, (uint64_t)c->n_samples / 2);
+		c->n_samples = MAX_OF(c->n_samples, (uint32_t)FEWEST_SAMPLES);
+		c->n_beside = NEIGHBOURS;
+	}
+	return 2 * evaluation_ns * (double)(c->n_samples / c->n_beside * most) < c->dense_ns ||
+	    err_set(e, ERR_LIMIT, "samples take longer than all of it");
+}
+
 /* Convolutions in a row need for one element a field of all channels, which those beside it need, too. */
 static bool
 want_samples(struct check *c, struct set *s, struct err *e)
 {
+	if (c->n_sets == 0 && !fit_samples(c, s, e))
+		return false;
 	while (!evaluate_samples(c, s, e)) {
 		if (e->code != ERR_LIMIT || c->n_samples / 2 < FEWEST_SAMPLES)
 			return false;
@@ -239,8 +289,8 @@ make_sets(struct check *c, struct err *e)
 		if (!add_set(c, SET_POSITIVE, e))
 			return false;
 	}
-	/* Big references in full are dear: one set of them, and one that shows overflow. */
-	if (!c->is_small && !c->is_sampled)
+	/* Big references in full are dear: one set of them; else another, which shows overflow. */
+	if (!c->is_small && !c->is_sampled && c->dense_ns > light_ns)
 		return true;
 	if (!add_set(c, SET_LARGE, e) ||
 	    (c->is_small && (!add_set(c, SET_ZEROS, e) || !add_set(c, SET_NEGATIVE, e))))
@@ -284,6 +334,7 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->o = *o;
 	c->o.tolerance = o->tolerance > 0 ? o->tolerance : default_tolerance;
 	c->o.max_full = o->max_full ? o->max_full : default_max_full;
+	c->dense_ns = dense_ns(&s->g);
 	c->is_small = work <= (double)c->o.max_full;
 	c->is_sampled = !c->is_small;
 	c->n_samples = samples_for(&s->g, work);

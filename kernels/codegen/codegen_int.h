@@ -17,6 +17,10 @@ struct copying {
 	ix_id *to; /* of each axis of p: what stands in its place; IX_NONE: itself */
 	uint32_t n_to;
 	st_id behind; /* statements of p from here on stay */
+	struct named {
+		const char *like;
+		uint32_t n; /* the last that was given: like'N, `like` itself for 0 */
+	} named[8];
 };
 /* Of statement i, which the copies replace: names of loops behind it stay taken. */
 void copying_begin(struct copying *c, struct tir *out, const struct tir *p, st_id i);
@@ -37,7 +41,7 @@ bool is_for_gpu(const struct tir *p);
 /* A temp with bytes of its own: in no register. */
 bool is_scratch(const struct tir_buf *b);
 /* A name for a copy of a loop that no other loop of the program has. */
-const char *fresh_name(const struct copying *c, const char *like);
+const char *fresh_name(struct copying *c, const char *like);
 
 /* access.c: what statement i reads and stores; the list is used again. */
 struct access {

@@ -30,13 +30,20 @@ is_taken(const struct copying *c, const char *name)
 	return false;
 }
 
+/* A name that was given is taken for good, so the next is looked for behind it: a loop is copied hundreds of
+ * times. */
 const char *
-fresh_name(const struct copying *c, const char *like)
+fresh_name(struct copying *c, const char *like)
 {
+	struct named *last = &c->named[(uintptr_t)like / sizeof(void *) % COUNT_OF(c->named)];
+	uint32_t n = last->like == like ? last->n + 1 : 0;
 	const char *name = like;
 
-	for (uint32_t n = 1; is_taken(c, name); n++)
+	if (n)
 		name = arena_printf(c->out->arena, "%s'%u", like, n);
+	while (is_taken(c, name))
+		name = arena_printf(c->out->arena, "%s'%u", like, ++n);
+	*last = (struct named){like, n};
 	return name;
 }
 

@@ -12,12 +12,30 @@
 #define BEST_ISA
 #endif
 
-/* sum[j] += x * w[j] */
+enum { BLOCK = 16 };
+
+/* sum[j] += x[0] * w[0][j] + x[1] * w[1][j] ..., n rows of w, each `row` behind the one before; sums of BLOCK
+ * columns stay in registers meanwhile. */
 BEST_ISA static void
-add_row(double *sum, double x, const float *w, int64_t n)
+add_rows(double *restrict sum, int64_t columns, const float *restrict x, int64_t n, const float *restrict w,
+    int64_t row)
 {
-	for (int64_t j = 0; j < n; j++)
-		sum[j] += x * (double)w[j];
+	int64_t j = 0;
+
+	for (; j + BLOCK <= columns; j += BLOCK) {
+		double s[BLOCK];
+
+		for (int l = 0; l < BLOCK; l++) /* no memcpy: gcc would leave s in memory */
+			s[l] = sum[j + l];
+		for (int64_t i = 0; i < n; i++)
+			for (int l = 0; l < BLOCK; l++)
+				s[l] += (double)x[i] * (double)w[i * row + j + l];
+		for (int l = 0; l < BLOCK; l++)
+			sum[j + l] = s[l];
+	}
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t l = j; l < columns; l++)
+			sum[l] += (double)x[i] * (double)w[i * row + l];
 }
 
 static void
@@ -39,8 +57,7 @@ matmul(
 		const float *w = b + r / m * k * n;
 
 		memset(sum, 0, (size_t)n * sizeof(*sum));
-		for (int64_t i = 0; i < k; i++)
-			add_row(sum, (double)a[r * k + i], w + i * n, n);
+		add_rows(sum, n, a + r * k, k, w, n);
 		store_row(out + r * n, sum, n);
 	}
 }
@@ -93,9 +110,7 @@ conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, 
 		const float *wt = w + tap++ * ci * out;
 
 		for (int64_t g = 0; at >= 0 && g < c->group; g++)
-			for (int64_t i = 0; i < ci; i++)
-				add_row(sum + g * co, (double)x[at * channels + g * ci + i],
-				    wt + i * out + g * co, co);
+			add_rows(sum + g * co, co, x + at * channels + g * ci, ci, wt + g * co, out);
 	} while (next(k, c->w->dim, c->n_space));
 }
 

@@ -25,121 +25,6 @@ eval_elem(struct call *c, const int64_t *o, int64_t flat)
 	return map_scalar(c->p, types, c->out->type, x);
 }
 
-/* ---- shortcuts: the same results sooner, for the large weights that folding meets ---- */
-
-/* out[o] = in[base + sum o[d] * stride[d]] */
-struct strided {
-	int64_t base, stride[MAX_RANK];
-};
-
-static bool
-strided_of(const struct call *c, struct strided *m)
-{
-	const struct operand *x = &c->in[0];
-
-	*m = (struct strided){0};
-	if (c->p != PRIM_transpose && c->p != PRIM_bcast && c->p != PRIM_slice)
-		return false;
-	for (int d = 0; d < c->out->shape.rank; d++) {
-		switch (c->p) {
-		case PRIM_transpose:
-			m->stride[d] = x->stride[at_ints(c->at, ATTR_perm)[d]];
-			break;
-		case PRIM_bcast:
-			m->stride[d] = x->t->shape.dim[d] == 1 ? 0 : x->stride[d];
-			break;
-		case PRIM_slice:
-			m->base += at_ints(c->at, ATTR_start)[d] * x->stride[d];
-			m->stride[d] = at_ints(c->at, ATTR_step)[d] * x->stride[d];
-			break;
-		default:
-			return false;
-		}
-	}
-	return true;
-}
-
-static void
-copy_line(char *to, const char *from, int64_t n, int64_t step, size_t size)
-{
-	if (size == 4)
-		for (int64_t i = 0; i < n; i++)
-			((uint32_t *)(void *)to)[i] = ((const uint32_t *)(const void *)from)[i * step];
-	else
-		for (int64_t i = 0; i < n; i++)
-			memcpy(to + (size_t)i * size, from + i * step * (int64_t)size, size);
-}
-
-static void
-copy_strided(const struct call *c, const struct strided *m, char *out)
-{
-	const struct shape *s = &c->out->shape;
-	size_t size = dtype_size(c->out->type);
-	int last = s->rank - 1;
-	int64_t n = shape_count(s), len = s->rank ? s->dim[last] : 1, o[MAX_RANK] = {0};
-
-	for (int64_t done = 0; done < n; done += len) {
-		int64_t at = m->base;
-
-		for (int d = 0; d < last; d++)
-			at += o[d] * m->stride[d];
-		copy_line(out + (size_t)done * size, (const char *)c->in[0].data + at * (int64_t)size, len,
-		    s->rank ? m->stride[last] : 0, size);
-		for (int d = last - 1; d >= 0 && ++o[d] == s->dim[d]; d--)
-			o[d] = 0;
-	}
-}
-
-/* Single operations round the same in float as through double. */
-static bool
-run_float(const struct call *c, float *out)
-{
-	int64_t n = shape_count(&c->out->shape);
-	const float *x = c->in[0].data, *y;
-
-	if (c->n_in != 2 || c->out->type != DT_f32 || c->in[1].t->type != DT_f32)
-		return false;
-	y = c->in[1].data;
-	switch (c->p) {
-	case PRIM_add:
-		for (int64_t i = 0; i < n; i++)
-			out[i] = x[i] + y[i];
-		return true;
-	case PRIM_sub:
-		for (int64_t i = 0; i < n; i++)
-			out[i] = x[i] - y[i];
-		return true;
-	case PRIM_mul:
-		for (int64_t i = 0; i < n; i++)
-			out[i] = x[i] * y[i];
-		return true;
-	case PRIM_div:
-		for (int64_t i = 0; i < n; i++)
-			out[i] = x[i] / y[i];
-		return true;
-	default:
-		return false;
-	}
-}
-
-static bool
-run_shortcut(const struct call *c, void *out)
-{
-	struct strided m;
-	size_t n;
-
-	if (c->p == PRIM_reshape && shape_bytes(&c->out->shape, c->out->type, &n)) {
-		if (n)
-			memcpy(out, c->in[0].data, n);
-		return true;
-	}
-	if (c->n_in == 1 && strided_of(c, &m)) {
-		copy_strided(c, &m, out);
-		return true;
-	}
-	return prim_info[c->p].class == CLASS_MAP && run_float(c, out);
-}
-
 static bool
 run_elements(struct call *c, void *out)
 {
@@ -176,7 +61,7 @@ interp_prim(enum prim p, const struct attrs *at, uint32_t n_in, const struct ten
 	if (prim_is_whole(p))
 		ok = opaque_run(&c, results);
 	else
-		ok = run_shortcut(&c, results[0]) || run_elements(&c, results[0]);
+		ok = shortcut_run(&c, results[0]) || run_elements(&c, results[0]);
 	if (ops != few)
 		free(ops);
 	return ok;

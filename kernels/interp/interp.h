@@ -31,6 +31,10 @@ bool interp_sample(struct arena *a, const struct graph *g, const void *const *in
     const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *s, double *out,
     struct err *e) MUST_CHECK;
 
+/* How many evaluations one element takes by itself, at most `most`; false as interp_sample is. */
+bool interp_cone(const struct graph *g, const void *const *inputs, tensor_id t, int64_t at, uint64_t most,
+    uint64_t *n, struct err *e) MUST_CHECK;
+
 /* All outputs of a graph without alternatives, in `a`: what interp_run says up to the order of sums, with
  * plain loops of their own for convolutions and products of matrices.  `s` may be NULL. */
 bool reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s,

@@ -52,6 +52,11 @@ void strides_of(const struct shape *s, int64_t *stride);
 union val element_value(struct call *c, const int64_t *o, int64_t flat);
 /* A map of scalars; types[k] belongs to x[k]. */
 union val map_scalar(enum prim p, const enum dtype *types, enum dtype out, const union val *x);
+/* The function of one or two numbers that a map or a reduction is; NULL: it is none. */
+typedef double real1(double);
+typedef double real2(double, double);
+real1 *real1_for(enum prim p);
+real2 *real2_for(enum prim p);
 /* a joined with b by a reduction: sum, prod, rmax, rmin and the windows'. */
 union val join_scalar(enum prim p, enum dtype t, union val a, union val b);
 union val join_start(enum prim p, enum dtype t);
@@ -62,6 +67,8 @@ bool prim_is_whole(enum prim p);
 /* One call for the element at `flat`, whatever the class. */
 union val eval_elem(struct call *c, const int64_t *o, int64_t flat);
 void index_of(const struct shape *s, int64_t flat, int64_t *o);
+/* All results at once by a plain loop; false: there is none for it. */
+bool shortcut_run(const struct call *c, void *out);
 /* Does the primitive round its results, where they are of a floating type? */
 bool prim_rounds(enum prim p);
 /* A value of floating type that element `at` of the tensor might have had as well; not rounded yet. */

@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-typedef double real1(double);
-typedef double real2(double, double);
 typedef int64_t int1(int64_t);
 typedef int64_t int2(int64_t, int64_t);
 
@@ -378,6 +376,18 @@ binary(enum prim p, enum dtype t, union val a, union val b)
 	if (dtype_is_float(t))
 		return (union val){.f = real2_of[p](a.f, b.f)};
 	return (union val){.i = int2_for(p, t)(a.i, b.i)};
+}
+
+real1 *
+real1_for(enum prim p)
+{
+	return real1_of[p];
+}
+
+real2 *
+real2_for(enum prim p)
+{
+	return real2_of[p];
 }
 
 union val

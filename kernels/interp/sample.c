@@ -1,12 +1,22 @@
 /* kernels/interp/sample.c: single elements of a graph's tensors, computed on demand.  What was
- * computed is remembered by (tensor, position), so that a shared cone is walked once.  Layouts and
- * broadcasts only pass on and are not remembered, nor is what just one map reads: that map is. */
+ * computed is remembered, so that a shared cone is walked once: of a tensor of some size in an array of all
+ * its elements, of a larger one by position.  Layouts and broadcasts only pass on and are not remembered, nor
+ * is what just one map reads: that map is. */
 #include "interp_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 4096 }; /* of recursion: a few hundred bytes of stack a step */
+enum {
+	MAX_DEPTH = 4096,   /* of recursion: a few hundred bytes of stack a step */
+	MAX_FIELD = 1 << 20 /* elements; pages that nothing is kept in cost nothing */
+};
+
+/* What is known of a tensor's elements, each at its place. */
+struct field {
+	union val *v;
+	uint64_t *is_known; /* a bit each */
+};
 
 struct slot {
 	int64_t at;
@@ -21,7 +31,8 @@ struct sampler {
 	const uint32_t *maker; /* first producer by tensor */
 	struct operand **ops;  /* by node, made at first use */
 	bool *pass_on;         /* by tensor: not remembered */
-	struct slot *slots;
+	struct field *fields;  /* by tensor; NULL: none yet, or too large for one */
+	struct slot *slots;    /* of tensors without a field */
 	uint64_t n_slots, n_used;
 	uint64_t left; /* evaluations */
 	uint32_t depth;
@@ -55,9 +66,45 @@ slot_of(const struct sampler *s, uint32_t tensor, int64_t at)
 	return i;
 }
 
+static bool
+recall(const struct sampler *s, uint32_t tensor, int64_t at, union val *v)
+{
+	const struct field *f = &s->fields[tensor];
+	const struct slot *slot;
+
+	if (f->v) {
+		*v = f->v[at];
+		return f->is_known[at >> 6] >> (at & 63) & 1;
+	}
+	slot = &s->slots[slot_of(s, tensor, at)];
+	*v = slot->v;
+	return slot->tensor != 0;
+}
+
+/* False: the tensor is too large for one. */
+static bool
+open_field(struct sampler *s, uint32_t tensor)
+{
+	size_t n = (size_t)shape_count(&s->g->tensors[tensor].shape);
+	struct field *f = &s->fields[tensor];
+
+	if (n > MAX_FIELD)
+		return false;
+	f->v = heap_alloc(n * sizeof(*f->v));
+	f->is_known = heap_alloc((n / 64 + 1) * sizeof(*f->is_known));
+	return true;
+}
+
 static void
 remember(struct sampler *s, uint32_t tensor, int64_t at, union val v)
 {
+	struct field *f = &s->fields[tensor];
+
+	if (f->v || open_field(s, tensor)) {
+		f->v[at] = v;
+		f->is_known[at >> 6] |= (uint64_t)1 << (at & 63);
+		return;
+	}
 	if (s->n_used * 2 >= s->n_slots) {
 		struct slot *old = s->slots;
 		uint64_t n_old = s->n_slots;
@@ -230,12 +277,8 @@ sample(struct sampler *s, tensor_id t, int64_t at)
 		    !err_set(s->e, ERR_MODEL, "tensor %%%u has no value; weights need their data", t.i);
 		return v;
 	}
-	if (!s->pass_on[t.i]) {
-		const struct slot *known = &s->slots[slot_of(s, t.i, at)];
-
-		if (known->tensor)
-			return known->v;
-	}
+	if (!s->pass_on[t.i] && recall(s, t.i, at, &v))
+		return v;
 	if (++s->depth > MAX_DEPTH) {
 		(void)fail(s, "depth");
 		return v;
@@ -287,30 +330,63 @@ find_pass_on(struct sampler *s, tensor_id wanted)
 	return pass_on;
 }
 
+static void
+sampler_open(struct sampler *s, const void *const *inputs, tensor_id wanted)
+{
+	const struct graph *g = s->g;
+
+	s->data = NEW_ARRAY(&s->tmp, const void *, g->n_tensors);
+	s->maker = first_makers(&s->tmp, g);
+	s->pass_on = find_pass_on(s, wanted);
+	s->ops = NEW_ARRAY(&s->tmp, struct operand *, g->n_nodes);
+	s->fields = NEW_ARRAY(&s->tmp, struct field, g->n_tensors);
+	s->n_slots = 1024;
+	s->slots = heap_alloc(s->n_slots * sizeof(*s->slots));
+	for (uint32_t i = 0; i < g->n_tensors; i++)
+		s->data[i] = g->tensors[i].data;
+	for (uint32_t i = 0; i < g->n_inputs; i++)
+		s->data[g->inputs[i].i] = inputs[i];
+}
+
+static void
+sampler_close(struct sampler *s)
+{
+	for (uint32_t i = 0; i < s->g->n_tensors; i++) {
+		free(s->fields[i].v);
+		free(s->fields[i].is_known);
+	}
+	free(s->slots);
+	arena_fini(&s->tmp);
+}
+
 bool
 interp_sample(struct arena *a, const struct graph *g, const void *const *inputs, tensor_id t,
     const int64_t *at, uint32_t n_at, uint64_t max_elements, const struct shake *shake, double *out,
     struct err *e)
 {
-	struct sampler s = {.g = g, .n_slots = 1024, .left = max_elements, .shake = shake, .e = e};
+	struct sampler s = {.g = g, .left = max_elements, .shake = shake, .e = e};
 	enum dtype type = graph_tensor(g, t)->type;
 
 	(void)a;
-	s.data = NEW_ARRAY(&s.tmp, const void *, g->n_tensors);
-	s.maker = first_makers(&s.tmp, g);
-	s.pass_on = find_pass_on(&s, t);
-	s.ops = NEW_ARRAY(&s.tmp, struct operand *, g->n_nodes);
-	s.slots = heap_alloc(s.n_slots * sizeof(*s.slots));
-	for (uint32_t i = 0; i < g->n_tensors; i++)
-		s.data[i] = g->tensors[i].data;
-	for (uint32_t i = 0; i < g->n_inputs; i++)
-		s.data[g->inputs[i].i] = inputs[i];
+	sampler_open(&s, inputs, t);
 	for (uint32_t i = 0; i < n_at && !s.failed; i++) {
 		union val v = sample(&s, t, at[i]);
 
 		out[i] = dtype_is_float(type) ? v.f : type == DT_u64 ? (double)(uint64_t)v.i : (double)v.i;
 	}
-	free(s.slots);
-	arena_fini(&s.tmp);
+	sampler_close(&s);
+	return !s.failed;
+}
+
+bool
+interp_cone(const struct graph *g, const void *const *inputs, tensor_id t, int64_t at, uint64_t most,
+    uint64_t *n, struct err *e)
+{
+	struct sampler s = {.g = g, .left = most, .e = e};
+
+	sampler_open(&s, inputs, t);
+	(void)sample(&s, t, at);
+	*n = s.failed ? most : most - s.left;
+	sampler_close(&s);
 	return !s.failed;
 }
