@@ -334,7 +334,7 @@ check_open(const struct spec *s, const struct check_opts *o, struct check **out,
 	c->o = *o;
 	c->o.tolerance = o->tolerance > 0 ? o->tolerance : default_tolerance;
 	c->o.max_full = o->max_full ? o->max_full : default_max_full;
-	c->dense_ns = dense_ns(&s->g);
+	c->dense_ns = o->dense_ns > 0 ? o->dense_ns : dense_ns(&s->g);
 	c->is_small = work <= (double)c->o.max_full;
 	c->is_sampled = !c->is_small;
 	c->n_samples = samples_for(&s->g, work);

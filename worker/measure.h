@@ -136,6 +136,7 @@ struct check_opts {
 	double tolerance; /* as in measure_batch */
 	uint64_t seed;
 	uint64_t max_full; /* scalar operations up to which every element is compared; 0: default */
+	double dense_ns;   /* what a reference in full is taken to cost; 0: by its operations */
 };
 struct check; /* a spec with its inputs and reference values, made once for all its kernels */
 bool check_open(

@@ -150,6 +150,27 @@ samples_stop_at_their_limit(void **state)
 	arena_fini(&a);
 }
 
+/* exp's operand, and the sum's, are an evaluation each. */
+static void
+cones_are_counted(void **state)
+{
+	struct arena a = {0};
+	struct graph g;
+	struct err e = {0};
+	static float x[4096];
+	const void *in[] = {x};
+	uint64_t n;
+
+	(void)state;
+	read_graph(&g, &a, "%0 = input f32[8,512]\n%1 = exp %0\n%2 = sum %1 axes=[1]\noutput %2\n");
+	assert_true(interp_cone(&g, in, g.outputs[0], 3, 10000, &n, &e));
+	assert_int_equal(n, 1024);
+	assert_false(interp_cone(&g, in, g.outputs[0], 3, 1000, &n, &e));
+	assert_int_equal(e.code, ERR_LIMIT);
+	assert_int_equal(n, 1000);
+	arena_fini(&a);
+}
+
 /* 2^-24 added to 1 is lost in float, not in double: 4,096 of them make 2^-12. */
 static void
 float_sums_are_kept_in_double(void **state)
@@ -206,6 +227,7 @@ main(void)
 	    cmocka_unit_test(outputs_may_be_inputs_constants_and_repeated),
 	    cmocka_unit_test(weights_without_data_are_an_error),
 	    cmocka_unit_test(samples_stop_at_their_limit),
+	    cmocka_unit_test(cones_are_counted),
 	    cmocka_unit_test(float_sums_are_kept_in_double),
 	    cmocka_unit_test(deep_chains_do_not_overflow_the_stack),
 	};
