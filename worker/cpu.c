@@ -220,28 +220,84 @@ same_kind(const struct m_task *a, const struct m_task *b)
 	return a->threads == b->threads && str_eq(a->precision, b->precision);
 }
 
+/* What compilers have to read, about what they take. */
+static size_t
+text_bytes(const struct unit *u)
+{
+	size_t n = 0;
+
+	for (uint32_t k = 0; k < u->n; k++)
+		n += u->codes[k].text.n;
+	return n;
+}
+
+struct share { /* of a unit */
+	const struct unit *unit;
+	size_t bytes;
+};
+
+static int
+longest_first(const void *x, const void *y)
+{
+	const struct share *a = x, *b = y;
+
+	if (a->bytes != b->bytes)
+		return a->bytes > b->bytes ? -1 : 1;
+	return (a->unit > b->unit) - (a->unit < b->unit);
+}
+
+/* Units of one kind into parts that compilers take about as long for, at least two: the longest first, each
+ * to the part that has least.  They stand together by part then. */
+static uint32_t
+share_out(struct cpu *c, struct arena *a, struct unit *units, uint32_t n, struct part *parts)
+{
+	uint32_t n_kernels = 0, n_parts, at = 0;
+	struct share *s = NEW_ARRAY(a, struct share, n);
+	uint32_t *part_of = NEW_ARRAY(a, uint32_t, n);
+	struct unit *sorted = NEW_ARRAY(a, struct unit, n);
+	size_t *bytes;
+
+	for (uint32_t i = 0; i < n; i++) {
+		s[i] = (struct share){&units[i], text_bytes(&units[i])};
+		n_kernels += units[i].n;
+	}
+	qsort(s, n, sizeof(*s), longest_first);
+	n_parts = MIN_OF(2 * MAX_OF((n_kernels + 2 * PART_KERNELS - 1) / (2 * PART_KERNELS), 1u), n);
+	bytes = NEW_ARRAY(a, size_t, n_parts);
+	for (uint32_t i = 0; i < n; i++) {
+		for (uint32_t p = 1; p < n_parts; p++)
+			if (bytes[p] < bytes[part_of[i]])
+				part_of[i] = p;
+		bytes[part_of[i]] += s[i].bytes;
+	}
+	for (uint32_t p = 0; p < n_parts; p++) {
+		parts[p] = (struct part){
+		    .cancel = c->conf->cancel, .target = &units[at].target, .units = &units[at]};
+		for (uint32_t i = 0; i < n; i++)
+			if (part_of[i] == p) {
+				sorted[at++] = *s[i].unit;
+				parts[p].n++;
+			}
+	}
+	memcpy(units, sorted, n * sizeof(*units));
+	return n_parts;
+}
+
 static void
 cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, n);
 	struct part *parts = NEW_ARRAY(a, struct part, n);
-	uint32_t n_parts = 0, kernels = 0, all = 0, limit;
+	uint32_t n_parts = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
 	unit_make_all(c->device, a, units, n, generate_kernel);
-	for (uint32_t i = 0; i < n; i++)
-		all += units[i].n;
-	limit = MIN_OF((all + 1) / 2, (uint32_t)PART_KERNELS); /* both compilers get something */
-	for (uint32_t i = 0; i < n; i++) {
-		if (n_parts == 0 || kernels + units[i].n > limit || !same_kind(&tasks[i], &tasks[i - 1])) {
-			parts[n_parts++] = (struct part){
-			    .cancel = c->conf->cancel, .target = &units[i].target, .units = &units[i]};
-			kernels = 0;
-		}
-		parts[n_parts - 1].n++;
-		kernels += units[i].n;
+	for (uint32_t i = 0, to; i < n; i = to) {
+		for (to = i + 1; to < n && same_kind(&tasks[to], &tasks[i]); to++)
+			;
+		n_parts += share_out(c, a, units + i, to - i, parts + n_parts);
 	}
 	run_parts(c, a, parts, n_parts);
 	unit_given_up(a, units, n);
