@@ -160,7 +160,7 @@ pieces_fit_the_time(void **state)
 	static const struct {
 		int64_t limit_ns;
 		uint32_t want;
-	} row[] = {{0, 8}, {(int64_t)3600 * 1000000000, 8}, {(int64_t)10 * 1000000000, 2}};
+	} row[] = {{0, 8}, {(int64_t)3600 * 1000000000, 8}, {(int64_t)10 * 1000000000, 4}};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT_OF(row); i++) {
@@ -191,7 +191,8 @@ batches_follow_the_speed(void **state)
 	assert_int_equal(work_batch(&b.work), MOST);
 	atomic_store(&b.is_slow, true);
 	one_task(&b);
-	assert_in_range(work_batch(&b.work), 2, 5000 / SLOW_MS); /* five seconds, and never one by one */
+	assert_in_range(work_batch(&b.work), 4,
+	    5000 / SLOW_MS); /* five seconds, and never fewer than two compilers share well */
 	atomic_store(&b.is_slow, false);
 	while (work_batch(&b.work) < MOST)
 		one_task(&b);
