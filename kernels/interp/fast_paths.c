@@ -4,6 +4,7 @@
  * them against it. */
 #include "interp_int.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -12,30 +13,49 @@
 #define BEST_ISA
 #endif
 
-enum { BLOCK = 16 };
+enum { MOST_COLUMNS = 32 };
 
-/* sum[j] += x[0] * w[0][j] + x[1] * w[1][j] ..., n rows of w, each `row` behind the one before; sums of BLOCK
- * columns stay in registers meanwhile. */
-BEST_ISA static void
-add_rows(double *restrict sum, int64_t columns, const float *restrict x, int64_t n, const float *restrict w,
+/* add_rows() of a few columns, a constant where it is called: their sums stay in registers. */
+static inline __attribute__((always_inline)) void
+add_block(double *restrict sum, int columns, const float *restrict x, int64_t n, const double *restrict w,
     int64_t row)
+{
+	double s[MOST_COLUMNS];
+
+	for (int l = 0; l < columns; l++) /* no memcpy: gcc would leave s in memory */
+		s[l] = sum[l];
+	for (int64_t i = 0; i < n; i++)
+		for (int l = 0; l < columns; l++)
+			s[l] += (double)x[i] * w[i * row + l];
+	for (int l = 0; l < columns; l++)
+		sum[l] = s[l];
+}
+
+/* sum[j] += x[0] * w[0][j] + x[1] * w[1][j] ..., n rows of w, each `row` behind the one before. */
+BEST_ISA static void
+add_rows(double *sum, int64_t columns, const float *x, int64_t n, const double *w, int64_t row)
 {
 	int64_t j = 0;
 
-	for (; j + BLOCK <= columns; j += BLOCK) {
-		double s[BLOCK];
-
-		for (int l = 0; l < BLOCK; l++) /* no memcpy: gcc would leave s in memory */
-			s[l] = sum[j + l];
-		for (int64_t i = 0; i < n; i++)
-			for (int l = 0; l < BLOCK; l++)
-				s[l] += (double)x[i] * (double)w[i * row + j + l];
-		for (int l = 0; l < BLOCK; l++)
-			sum[j + l] = s[l];
-	}
+	for (; j + MOST_COLUMNS <= columns; j += MOST_COLUMNS)
+		add_block(sum + j, MOST_COLUMNS, x, n, w + j, row);
+	for (; j + MOST_COLUMNS / 2 <= columns; j += MOST_COLUMNS / 2)
+		add_block(sum + j, MOST_COLUMNS / 2, x, n, w + j, row);
 	for (int64_t i = 0; i < n; i++)
 		for (int64_t l = j; l < columns; l++)
-			sum[l] += (double)x[i] * (double)w[i * row + l];
+			sum[l] += (double)x[i] * w[i * row + l];
+}
+
+/* A weight meets many rows, so it is made double once.  The caller frees it. */
+static double *
+widened(const struct shape *s, const float *w)
+{
+	int64_t n = shape_count(s);
+	double *to = heap_alloc(ck_mul((size_t)n, sizeof(*to)));
+
+	for (int64_t i = 0; i < n; i++)
+		to[i] = (double)w[i];
+	return to;
 }
 
 static void
@@ -48,13 +68,13 @@ store_row(float *to, const double *sum, int64_t n)
 /* a[B, M, K] x b[B, K, N] */
 static void
 matmul(
-    const struct shape *sa, const struct shape *sb, const float *a, const float *b, float *out, double *sum)
+    const struct shape *sa, const struct shape *sb, const float *a, const double *b, float *out, double *sum)
 {
 	int64_t k = sa->dim[sa->rank - 1], m = sa->dim[sa->rank - 2], n = sb->dim[sb->rank - 1];
 	int64_t rows = k ? shape_count(sa) / k : 0;
 
 	for (int64_t r = 0; r < rows; r++) {
-		const float *w = b + r / m * k * n;
+		const double *w = b + r / m * k * n;
 
 		memset(sum, 0, (size_t)n * sizeof(*sum));
 		add_rows(sum, n, a + r * k, k, w, n);
@@ -99,7 +119,7 @@ next(int64_t *at, const int64_t *dim, int n)
 
 /* All taps of one output position, from x of one image. */
 static void
-conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, double *sum)
+conv_at(const struct conv *c, const int64_t *o, const float *x, const double *w, double *sum)
 {
 	int64_t channels = c->x->dim[c->x->rank - 1], out = c->y->dim[c->y->rank - 1];
 	int64_t ci = channels / c->group, co = out / c->group, k[MAX_RANK] = {0}, tap = 0;
@@ -107,7 +127,7 @@ conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, 
 	memset(sum, 0, (size_t)out * sizeof(*sum));
 	do {
 		int64_t at = tap_at(c, o, k);
-		const float *wt = w + tap++ * ci * out;
+		const double *wt = w + tap++ * ci * out;
 
 		for (int64_t g = 0; at >= 0 && g < c->group; g++)
 			add_rows(sum + g * co, co, x + at * channels + g * ci, ci, wt + g * co, out);
@@ -116,7 +136,7 @@ conv_at(const struct conv *c, const int64_t *o, const float *x, const float *w, 
 
 static void
 conv(const struct node *n, const struct tensor *x, const struct tensor *w, const struct tensor *y,
-    const float *xd, const float *wd, float *yd, double *sum)
+    const float *xd, const double *wd, float *yd, double *sum)
 {
 	struct conv c = {.n_space = x->shape.rank - 2,
 	    .x = &x->shape,
@@ -175,12 +195,14 @@ run_node(struct arena *a, const struct graph *g, const struct node *n, void **da
 	}
 	if (is_fast(g, n)) {
 		const struct shape *y = &out[0]->shape;
-		double *sum = NEW_ARRAY(a, double, y->dim[y->rank - 1]);
+		double *sum = NEW_ARRAY(a, double, y->dim[y->rank - 1]),
+		       *w = widened(&in[1]->shape, in_data[1]);
 
 		if (n->prim == PRIM_matmul)
-			matmul(&in[0]->shape, &in[1]->shape, in_data[0], in_data[1], out_data[0], sum);
+			matmul(&in[0]->shape, &in[1]->shape, in_data[0], w, out_data[0], sum);
 		else
-			conv(n, in[0], in[1], out[0], in_data[0], in_data[1], out_data[0], sum);
+			conv(n, in[0], in[1], out[0], in_data[0], w, out_data[0], sum);
+		free(w);
 		return true;
 	}
 	return interp_prim(n->prim, &n->at, n->n_in, in, in_data, n->n_out, out, out_data, e);
