@@ -201,8 +201,7 @@ modulo(int64_t x, int64_t n)
 	return (x % n + n) % n;
 }
 
-/* Position in 0..n-1 for x outside of it, or -1 for the padding value. */
-static int64_t
+int64_t
 fold_index(enum pad_mode mode, int64_t x, int64_t n)
 {
 	if (x >= 0 && x < n)

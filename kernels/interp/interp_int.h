@@ -67,6 +67,8 @@ bool prim_is_whole(enum prim p);
 /* One call for the element at `flat`, whatever the class. */
 union val eval_elem(struct call *c, const int64_t *o, int64_t flat);
 void index_of(const struct shape *s, int64_t flat, int64_t *o);
+/* Position in 0..n-1 for x, a padded position less what is before the operand; -1 for the padding value. */
+int64_t fold_index(enum pad_mode mode, int64_t x, int64_t n);
 /* All results at once by a plain loop; false: there is none for it. */
 bool shortcut_run(const struct call *c, void *out);
 /* Does the primitive round its results, where they are of a floating type? */

@@ -157,32 +157,49 @@ run_reduction(const struct call *c, float *out)
 	return true;
 }
 
-/* Lines of the operand into a field of one value; nothing is cut off. */
+/* Where each position of dimension d of the result lies in the operand; -1: nowhere. */
+static int64_t *
+folded(const struct call *c, int d)
+{
+	int64_t n = c->out->shape.dim[d], *at = heap_alloc(ck_mul((size_t)n, sizeof(*at)));
+
+	for (int64_t i = 0; i < n; i++)
+		at[i] = fold_index((enum pad_mode)at_get(c->at, ATTR_mode), i - at_ints(c->at, ATTR_lo)[d],
+		    c->in[0].t->shape.dim[d]);
+	return at;
+}
+
+static void
+pad_line(const float *x, const int64_t *at, float value, float *out, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = at[i] < 0 || !x ? value : x[at[i]];
+}
+
 static bool
 run_pad(const struct call *c, float *out)
 {
-	const struct shape *s = &c->in[0].t->shape, *to = &c->out->shape;
-	const int64_t *lo = at_ints(c->at, ATTR_lo);
-	int64_t n = shape_count(s), n_out = shape_count(to), o[MAX_RANK] = {0}, stride[MAX_RANK];
+	const struct shape *s = &c->out->shape;
 	const float *x = c->in[0].data, value = (float)at_get_real(c->at, ATTR_value);
+	int64_t n = shape_count(s), o[MAX_RANK] = {0}, *at[MAX_RANK], len;
+	int last = s->rank - 1;
 
-	for (int d = 0; d < s->rank; d++)
-		if (lo[d] < 0 || lo[d] + s->dim[d] > to->dim[d])
-			return false;
-	if (s->rank == 0 || at_get(c->at, ATTR_mode) != PAD_CONSTANT)
+	if (last < 0 || n == 0)
 		return false;
-	strides_of(to, stride);
-	for (int64_t i = 0; i < n_out; i++)
-		out[i] = value;
-	for (int64_t done = 0, len = s->dim[s->rank - 1]; done < n; done += len) {
-		int64_t at = 0;
+	len = s->dim[last];
+	for (int d = 0; d <= last; d++)
+		at[d] = folded(c, d);
+	for (int64_t done = 0; done < n; done += len) {
+		int64_t from = 0;
 
-		for (int d = 0; d < s->rank; d++)
-			at += (o[d] + lo[d]) * stride[d];
-		memcpy(out + at, x + done, (size_t)len * sizeof(*x));
-		for (int d = s->rank - 2; d >= 0 && ++o[d] == s->dim[d]; d--)
+		for (int d = 0; d < last && from >= 0; d++)
+			from = at[d][o[d]] < 0 ? -1 : from + at[d][o[d]] * c->in[0].stride[d];
+		pad_line(from < 0 ? NULL : x + from, at[last], value, out + done, len);
+		for (int d = last - 1; d >= 0 && ++o[d] == s->dim[d]; d--)
 			o[d] = 0;
 	}
+	for (int d = 0; d <= last; d++)
+		free(at[d]);
 	return true;
 }
 
