@@ -1,6 +1,8 @@
 /* Which kernel with other extents speaks for one of a job's: its own layer at another resolution, and not one
- * of its structure that does about the same work. */
+ * of its structure that does about the same work.  And the order in which schedules are tried is the same
+ * however many kernels it is made of at a time.  threads: yes */
 #include "../../daemon/planner/expect.h"
+#include "../../daemon/planner/order.h"
 #include "../../daemon/planner/siblings.h"
 
 #include <math.h>
@@ -105,11 +107,65 @@ others_are_heard_less(void **state)
 	arena_fini(&a);
 }
 
+enum { N = 8 };
+
+/* Layers of 9 to 16 rows, all of which were fastest by the same schedule at another resolution. */
+static void
+open_layers(struct tune *t, struct arena *a)
+{
+	struct spec *specs = NEW_ARRAY(a, struct spec, N);
+	struct err e = {0};
+
+	*t = (struct tune){.arena = a, .hw = hw_fastest, .target = *target_of_isa(ISA_avx2), .effort = 4};
+	t->cost = NEW_ARRAY(a, struct spec_cost, N);
+	t->front.cands.specs = specs;
+	t->front.cands.n_specs = N;
+	for (int i = 0; i < N; i++) {
+		const char *text = arena_printf(a,
+		    "spec 1\n%%0 = input f32[1,%d,9,16]\n%%1 = weight f32[3,3,16,16]\n%%2 = conv %%0 %%1 "
+		    "lo=[1,1] "
+		    "hi=[1,1] stride=[1,1] dilation=[1,1] ldil=[1,1] group=1 : f32[1,%d,9,16]\noutput %%2\n",
+		    9 + i, 9 + i);
+
+		if (!spec_read(a, str_of(text), &specs[i], &e))
+			fail_msg("%s", e.msg);
+		t->cost[i] =
+		    (struct spec_cost){.heat = STR(""), .state = LAZY_OPEN, .sibling = STR("mr=6 nv=2")};
+	}
+}
+
+static void
+orders_are_made_side_by_side(void **state)
+{
+	struct arena a = {0};
+	struct tune one, all;
+	uint32_t specs[N];
+
+	(void)state;
+	open_layers(&one, &a);
+	open_layers(&all, &a);
+	for (uint32_t i = 0; i < N; i++)
+		specs[i] = i;
+	orders_make(&all, specs, N);
+	orders_make(&all, specs, N); /* they are made */
+	for (uint32_t i = 0; i < N; i++) {
+		const struct order *x = order_of(&one, i), *y = all.cost[i].order;
+
+		assert_non_null(y);
+		assert_true(y->n > 1);
+		assert_int_equal(x->n, y->n);
+		assert_int_equal(x->n_first, y->n_first);
+		for (uint32_t k = 0; k < x->n; k++)
+			assert_true(str_eq(x->schedule[k], y->schedule[k]));
+	}
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(own_layer_speaks), cmocka_unit_test(others_are_heard_less)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(own_layer_speaks),
+	    cmocka_unit_test(others_are_heard_less), cmocka_unit_test(orders_are_made_side_by_side)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
