@@ -82,9 +82,8 @@ dense_ns(const struct graph *g)
 
 	for (uint32_t i = 0; i < g->n_nodes; i++) {
 		const struct node *n = &g->nodes[i];
-		bool is_linear = prim_info[n->prim].class == CLASS_LINEAR;
 
-		sum += node_flops(g, n) * (is_linear ? in_a_loop : by_call) +
+		sum += node_flops(g, n) * (reference_has_loop(g, n) ? in_a_loop : by_call) +
 		    by_call * (double)shape_count(&graph_tensor(g, n->out[0])->shape);
 	}
 	return sum;

@@ -160,8 +160,8 @@ conv(const struct node *n, const struct tensor *x, const struct tensor *w, const
 	}
 }
 
-static bool
-is_fast(const struct graph *g, const struct node *n)
+bool
+reference_has_loop(const struct graph *g, const struct node *n)
 {
 	const struct tensor *y = graph_tensor(g, n->out[0]);
 
@@ -193,7 +193,7 @@ run_node(struct arena *a, const struct graph *g, const struct node *n, void **da
 			bug("a spec with a tensor that does not fit");
 		out_data[i] = data[n->out[i].i] = arena_alloc(a, n_bytes);
 	}
-	if (is_fast(g, n)) {
+	if (reference_has_loop(g, n)) {
 		const struct shape *y = &out[0]->shape;
 		double *sum = NEW_ARRAY(a, double, y->dim[y->rank - 1]),
 		       *w = widened(&in[1]->shape, in_data[1]);

@@ -39,5 +39,7 @@ bool interp_cone(const struct graph *g, const void *const *inputs, tensor_id t, 
  * plain loops of their own for convolutions and products of matrices.  `s` may be NULL. */
 bool reference_run(struct arena *a, const struct graph *g, const void *const *inputs, const struct shake *s,
     void **outputs, struct err *e) MUST_CHECK;
+/* Is it one of those?  Of half floats none is. */
+bool reference_has_loop(const struct graph *g, const struct node *n);
 
 #endif
