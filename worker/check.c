@@ -191,11 +191,13 @@ fit_samples(struct check *c, const struct set *s, struct err *e)
 	uint64_t most = 1;
 
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
+		int64_t count = shape_count(&output(c, i)->shape);
 		uint64_t n;
 
-		if (!interp_cone(g, (const void *const *)s->operands, g->outputs[i],
-			shape_count(&output(c, i)->shape) / 2, max_cone / (FEWEST_SAMPLES / NEIGHBOURS), &n,
-			e))
+		if (count == 0)
+			continue;
+		if (!interp_cone(g, (const void *const *)s->operands, g->outputs[i], count / 2,
+			max_cone / (FEWEST_SAMPLES / NEIGHBOURS), &n, e))
 			return false;
 		most = MAX_OF(most, n);
 	}

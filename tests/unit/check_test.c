@@ -204,6 +204,28 @@ cheap_references_are_made_in_full(void **state)
 	assert_int_equal(e.code, ERR_WRONG);
 }
 
+/* One result has no elements, so none can be asked for. */
+static void
+empty_results_are_passed_over(void **state)
+{
+	static const char text[] = "%0 = input f32[0,64]\n%1 = input f32[64,64]\n"
+				   "%2 = transpose %0 perm=[1,0]\n%3 = neg %1\noutput %2\noutput %3\n";
+	const struct check_opts how = {.seed = 1, .max_full = 1000, .dense_ns = 1e12};
+	struct check *check = NULL;
+	struct arena a = {0};
+	struct err e = {0};
+	struct graph g;
+	struct spec s;
+
+	(void)state;
+	assert_true(graph_read(&g, &a, str_of(text), &e));
+	spec_of_graph(&a, &g, &s);
+	if (!check_open(&s, &how, &check, &e))
+		fail_msg("%s", e.msg);
+	check_close(check);
+	arena_fini(&a);
+}
+
 int
 main(void)
 {
@@ -212,6 +234,7 @@ main(void)
 	    cmocka_unit_test(indices_stay_inside),
 	    cmocka_unit_test(dear_elements_are_checked_by_few),
 	    cmocka_unit_test(cheap_references_are_made_in_full),
+	    cmocka_unit_test(empty_results_are_passed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
