@@ -25,6 +25,10 @@ while [ $# -gt 0 ]; do
 	shift
 done
 [ ${#names[@]} -gt 0 ] || names=(candy yolox_nano)
+[ -x "$bin/korch-submit" ] || {
+	echo "budgets.sh: no programs in $bin; build them, or name their folder by KORCH_BIN" >&2
+	exit 1
+}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export XDG_CACHE_HOME=$work/cache
