@@ -65,12 +65,13 @@ done
 [ -e "$build/fake_cuda/libcuda.so.1" ] && export KORCH_FAKE_CUDA=$build/fake_cuda
 cd "$here" || exit 1
 [ $# -gt 0 ] || set -- .
-"$python" -m pytest -q -rs -p no:cacheprovider --show-capture=no --basetemp="$tmp/pytest" "$@" >"$tmp/said"
-status=$?
-cat "$tmp/said"
+# As it is said, so that a test that hangs leaves its name, and after ten minutes where all threads stand.
+"$python" -m pytest -v -rs -p no:cacheprovider --show-capture=no --basetemp="$tmp/pytest" -o faulthandler_timeout=600 \
+	"$@" 2>&1 | tee "$tmp/said"
+status=${PIPESTATUS[0]}
 # what is skipped is counted (tests/run.sh); all of it: so is the test
 skipped=$(sed -nE 's/^SKIPPED \[([0-9]+)\] [^ ]+: (.*)/SKIP: \1 parts: python: \2/p' "$tmp/said")
-if grep -qE '^[0-9]+ skipped in' "$tmp/said"; then
+if grep -qE '^=* ?[0-9]+ skipped in' "$tmp/said"; then
 	skip "${skipped##*python: }"
 fi
 [ -z "$skipped" ] || echo "$skipped"

@@ -1,5 +1,6 @@
 """Interrupts, forks, interpreters that end, plans for other devices: a clear exception each, and nothing stays behind."""
 
+import concurrent.futures
 import gc
 import multiprocessing
 import os
@@ -7,11 +8,11 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 from conftest import farm, small_models, until
+from searching import Measuring
 
 import korch
 
@@ -85,11 +86,11 @@ def test_an_interrupted_open(mlp, tmp_path):
 
 # ---- ends ----------------------------------------------------------------------------------------------------------------
 SEARCH = """
-import korch, os, sys, threading
-measuring = threading.Event()
-session = korch.InferenceSession(open(sys.argv[1], "rb").read(), tune="background", budget=300,
-                                 progress=lambda p: p.phase == "measuring" and measuring.set())
-measuring.wait()
+import korch, os, sys
+from searching import Measuring
+measuring = Measuring()
+session = korch.InferenceSession(open(sys.argv[1], "rb").read(), tune="background", budget=300, progress=measuring)
+measuring.wait(session._search)
 {then}
 """
 
@@ -140,10 +141,9 @@ def test_the_end_of_a_forked_child_is_not_its_parents(tmp_path):
 
 
 def test_a_search_ends_with_its_session():
-    measuring = threading.Event()
-    session = korch.InferenceSession(CANDY, tune="background", budget=300,
-                                     progress=lambda p: p.phase == "measuring" and measuring.set())
-    measuring.wait()
+    measuring = Measuring()
+    session = korch.InferenceSession(CANDY, tune="background", budget=300, progress=measuring)
+    measuring.wait(session._search)
     search = session._search
     del session
     gc.collect()
@@ -161,7 +161,8 @@ def opened_in_a_child(path):
 def test_sessions_in_children(mlp, method):
     session = korch.InferenceSession(mlp)
     want = session.run(["y"], {"x": X})[0]
-    with multiprocessing.get_context(method).Pool(2) as pool:
+    # not multiprocessing's own pool: that waits for ever for a child that is dead
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context(method)) as pool:
         for y in pool.map(opened_in_a_child, [mlp] * 4):
             assert np.array_equal(y, want)
     assert np.array_equal(session.run(["y"], {"x": X})[0], want)
