@@ -120,6 +120,7 @@ struct daemon {
 	int64_t last_client_ns;      /* private: when a client was connected last */
 	int64_t ticked_ns;           /* 0: not yet */
 	bool is_stopping;
+	bool is_homeless;                         /* its data folder is not at its path any more */
 	struct private_worker private_workers[8]; /* a private daemon's */
 	uint32_t n_private_workers;
 	struct turned_away turned_away[8];

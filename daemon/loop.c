@@ -63,7 +63,6 @@ loop_run(struct daemon *d, struct err *e)
 {
 	struct loop *l = d->loop;
 
-	(void)e;
 	l->wake.data = l->timer.data = l->term.data = l->intr.data = l->hup.data = d;
 	(void)uv_timer_start(&l->timer, tick, TICK_MS, TICK_MS);
 	(void)uv_signal_start(&l->term, got_signal, SIGTERM);
@@ -72,5 +71,9 @@ loop_run(struct daemon *d, struct err *e)
 	loop_wake(l); /* what arrived before */
 	while (!l->is_stopped)
 		(void)uv_run(&l->uv, UV_RUN_ONCE);
-	return true;
+	return !d->is_homeless ||
+	    err_set(e, ERR_IO,
+		"%s: the data folder was removed, moved or replaced while korchd ran over it; start korchd "
+		"anew",
+		d->conf->data);
 }

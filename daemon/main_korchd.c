@@ -255,7 +255,7 @@ close_all(struct daemon *d)
 	daemon_forget(d);
 	/* while the folder is still ours: the next owner listens there at once */
 	for (uint32_t i = 0; i < d->conf->n_listen; i++)
-		if (strncmp(d->conf->listen[i], "ipc://", 6) == 0 && d->store)
+		if (strncmp(d->conf->listen[i], "ipc://", 6) == 0 && d->store && !d->is_homeless)
 			(void)unlink(d->conf->listen[i] + 6);
 	if (d->store)
 		store_close(d->store);

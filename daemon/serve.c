@@ -171,10 +171,25 @@ forgive_delay(struct daemon *d)
 	d->ticked_ns = now;
 }
 
+/* What would still be measured is lost, and our address may by now be that of who owns the new folder. */
+static bool
+has_home(struct daemon *d)
+{
+	if (!d->is_homeless && !store_in_place(d->store)) {
+		daemon_log(d, leave, KVZ("reason", "data_folder_is_gone"));
+		d->is_homeless = d->is_stopping = true;
+	}
+	return !d->is_homeless;
+}
+
 void
 serve_tick(struct daemon *d)
 {
-	struct sock_tended t = sock_server_tend(d->net);
+	struct sock_tended t;
+
+	if (!has_home(d))
+		return;
+	t = sock_server_tend(d->net);
 
 	if (t.n_reopened)
 		daemon_log(d, listen_again, KVI("n", t.n_reopened), KVZ("reason", "nobody_answered"));

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,6 +82,20 @@ take_lock(struct db *db, struct err *e)
 		return err_set(
 		    e, errno == ENOSPC ? ERR_FULL : ERR_IO, "%s: cannot write: %s", path, strerror(errno));
 	return true;
+}
+
+bool
+db_in_place(const struct db *db)
+{
+	char path[4096];
+	struct stat ours, there;
+
+	(void)snprintf(path, sizeof(path), "%s/lock", db->dir);
+	if (fstat(db->lock_fd, &ours) != 0)
+		return true;
+	if (stat(path, &there) != 0)
+		return errno != ENOENT && errno != ENOTDIR;
+	return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 /* What the tables' own checks refuse is the fault of who sent it: sent again it is refused again. */

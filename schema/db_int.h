@@ -30,8 +30,8 @@ struct db {
 	uint64_t blob_limit;
 	bool (*trained_check)(struct bytes file, struct err *e); /* NULL: no file can be used */
 	struct uploads *uploads;                                 /* upload.c */
-	int lock_fd;
-	struct sign_key signer; /* what builds and plans are signed with */
+	int lock_fd;                                             /* the same as long as it is open */
+	struct sign_key signer;                                  /* what builds and plans are signed with */
 	bool in_transaction;
 	int64_t tally[TALLY_COUNT]; /* goes into the counters at commit */
 };
@@ -54,6 +54,7 @@ struct bytes q_blob(struct q *q, struct arena *a, int column);
 struct hash q_hash(struct q *q, int column);          /* zero where it is no digest */
 bool db_failed(struct db *db, int rc, struct err *e); /* sets ERR_FULL, ERR_IO or ERR_FORMAT */
 bool db_count(struct db *db, const char *name, int64_t by, struct err *e) MUST_CHECK;
+bool db_in_place(const struct db *db); /* of any thread */
 int64_t db_wall(const struct db *db);
 bool db_migrate(struct db *db, struct err *e) MUST_CHECK;
 /* ---- meas.c ---- */

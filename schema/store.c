@@ -142,6 +142,12 @@ store_boot(const struct store *s)
 	return s->boot;
 }
 
+bool
+store_in_place(const struct store *s)
+{
+	return db_in_place(s->db);
+}
+
 const struct sign_pub *
 store_signer(const struct store *s)
 {

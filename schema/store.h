@@ -233,6 +233,8 @@ struct store_wake {
 bool store_open(
     struct store **out, const struct store_conf *conf, struct store_wake wake, struct err *e) MUST_CHECK;
 uint64_t store_boot(const struct store *s);
+/* false: the folder was removed, moved or replaced, and what is written now is lost. */
+bool store_in_place(const struct store *s);
 const struct sign_pub *store_signer(const struct store *s); /* what plans of this folder are signed by */
 const uint8_t *store_secret(const struct store *s);         /* SECRET_BYTES, behind tickets */
 void store_post(struct store *s, struct store_op *op);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -239,6 +241,38 @@ long_log_is_put_aside(void **state)
 	home_fini(&h);
 }
 
+/* A folder that is removed or moved away takes its daemon along, which leaves the next one's address alone.
+ */
+static void
+folder_is_replaced(void **state)
+{
+	struct home h;
+	struct str pid;
+	struct pollfd end = {.events = POLLIN};
+	char *away;
+	int64_t number;
+	size_t n;
+
+	(void)state;
+	home_init(&h);
+	must_be_served(&h, start_client(&h));
+	pid = str_trim(str_of(text_of(&h, "lock", &n)));
+	assert_true(str_to_i64(pid, &number));
+	end.fd = (int)syscall(SYS_pidfd_open, (pid_t)number, 0);
+	assert_true(end.fd >= 0);
+	away = arena_printf(&h.a, "%s/away", h.f.dir);
+	assert_int_equal(rename(h.data, away), 0);
+	assert_int_equal(mkdir(h.data, 0700), 0);
+	must_be_served(&h, start_client(&h));
+	while (poll(&end, 1, -1) < 0)
+		assert_int_equal(errno, EINTR);
+	(void)close(end.fd);
+	must_be_served(&h, start_client(&h));
+	assert_null(strstr(text_of(&h, "korchd.log", &n), "data_folder_is_gone"));
+	assert_non_null(strstr(text_of(&h, "../away/korchd.log", &n), "data_folder_is_gone"));
+	home_fini(&h);
+}
+
 int
 main(void)
 {
@@ -248,6 +282,7 @@ main(void)
 	    cmocka_unit_test(one_after_another),
 	    cmocka_unit_test(log_outlasts_its_daemon),
 	    cmocka_unit_test(long_log_is_put_aside),
+	    cmocka_unit_test(folder_is_replaced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
