@@ -22,24 +22,17 @@ thread_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Longer pauses are those of a machine that is busy for long. */
-static const int64_t patience_ns = 8000000;
-
 void
-await_threads(const struct dev *d)
+gather_threads(const struct dev *d, uint32_t n_void)
 {
-	int64_t left;
-
-	if (d->is_short && d->is_short(d->self, &left) && left > 0 && left <= patience_ns)
-		(void)nanosleep(&(struct timespec){.tv_nsec = left}, NULL);
+	if (d->gather && n_void < MOST_VOID)
+		d->gather(d->self);
 }
 
 bool
 had_all_threads(const struct dev *d, uint32_t *n_void)
 {
-	int64_t left;
-
-	return !d->is_short || !d->is_short(d->self, &left) || (*n_void)++ >= MOST_VOID;
+	return !d->is_short || !d->is_short(d->self) || (*n_void)++ >= MOST_VOID;
 }
 
 static int

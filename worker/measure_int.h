@@ -172,11 +172,11 @@ bool races_run(const struct race *r, uint32_t n, void (*before)(void *arg, uint3
 /* Of all its threads and those of all that it started, together; 0 where the system does not say. */
 int64_t stolen_ns(long pid);
 
-/* Before a sample on several threads: waits for those that are away for a moment.  After it, was it one of
- * all of them?  *n_void: samples that were not; from MOST_VOID on they count, as the machine is busy for
- * good. */
+/* Right before a sample on several threads: all are there, and awake, as they are between the kernels of a
+ * plan. After it, was it one of all of them?  n_void: samples that were not; from MOST_VOID on they count, as
+ * the machine is busy for good, and threads come and go as they do in a plan. */
 enum { MOST_VOID = 20 };
-void await_threads(const struct dev *d);
+void gather_threads(const struct dev *d, uint32_t n_void);
 bool had_all_threads(const struct dev *d, uint32_t *n_void);
 
 /* ---- two kernels in pairs (pair.c) ----------------------------------------------------------- */

@@ -118,7 +118,7 @@ run_plan(const struct yard *c, struct plan_run *p, bool counts, bool is_late)
 		run_on_gpu(c->dev, p, counts);
 	if (!p->exec)
 		return;
-	await_threads(c->dev);
+	gather_threads(c->dev, p->n_void);
 	from = clock();
 	plan_exec_run(p->exec, p->in, p->out, NULL);
 	took = clock() - from;

@@ -126,6 +126,7 @@ static int64_t
 call_fresh(struct field *f, struct runner *u, uint32_t n, bool by_cpu)
 {
 	lap_chill(&f->copies, &u->lap, f->at, n);
+	gather_threads(f->r->dev, u->n_void);
 	return call(f, u, n, by_cpu);
 }
 
@@ -134,7 +135,6 @@ sample_short(struct field *f, struct runner *u)
 {
 	int64_t ref, own;
 
-	await_threads(f->r->dev);
 	ref = refs_time(f->r->refs, f->ref);
 	lay_out(f, u);
 	own = call_fresh(f, u, u->loop, false);
@@ -164,7 +164,6 @@ sample_long(struct field *f, struct runner *u)
 	bool by_cpu = f->r->dev->n_threads == 1;
 	int64_t own;
 
-	await_threads(f->r->dev);
 	lay_out(f, u);
 	own = call_fresh(f, u, 1, by_cpu);
 	u->spent_ns += own;

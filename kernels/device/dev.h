@@ -115,8 +115,11 @@ struct dev {
 	/* Runs the launches in order, a barrier between all passes; does not allocate.  ns (may be NULL)
 	 * receives n + 1 time stamps: before the first and after each. */
 	void (*run)(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns);
-	/* Other programs want its cores: fewer threads, for *left_ns.  NULL: never. */
-	bool (*is_short)(void *self, int64_t *left_ns);
+	/* Other programs want its cores: fewer threads for a while.  NULL: never. */
+	bool (*is_short)(void *self);
+	/* All its threads are wanted, and awake: the next run finds them as one that follows another.  NULL:
+	 * it has none. */
+	void (*gather)(void *self);
 	/* False with the first fault of run, put or get since the last call.  *is_lost: nothing works
 	 * in this process any more.  NULL: a fault ends the process. */
 	bool (*fault)(void *self, bool *is_lost, struct err *e);

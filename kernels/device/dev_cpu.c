@@ -316,12 +316,21 @@ cpu_run(void *self, const struct dev_launch *l, uint32_t n, int64_t *ns)
 }
 
 static bool
-cpu_is_short(void *self, int64_t *left_ns)
+cpu_is_short(void *self)
 {
 	const struct cpu *c = self;
 
-	*left_ns = pool_short_ns(c->pool);
 	return pool_wanted(c->pool) < pool_threads(c->pool);
+}
+
+static void
+cpu_gather(void *self)
+{
+	struct cpu *c = self;
+
+	(void)pthread_mutex_lock(&c->turn);
+	pool_gather(c->pool);
+	(void)pthread_mutex_unlock(&c->turn);
 }
 
 static void
@@ -374,6 +383,7 @@ dev_cpu_open(uint32_t n_threads, bool pin, struct dev *out, struct err *e)
 	    .evict = evict_is_here() ? cpu_evict : NULL,
 	    .run = cpu_run,
 	    .is_short = cpu_is_short,
+	    .gather = cpu_gather,
 	    .close = cpu_close,
 	};
 	return true;

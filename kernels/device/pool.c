@@ -121,10 +121,11 @@ pool_wanted(const struct pool *p)
 	return atomic_load_explicit(&p->n_wanted, memory_order_relaxed);
 }
 
-int64_t
-pool_short_ns(const struct pool *p)
+void
+pool_want_all(struct pool *p)
 {
-	return pool_wanted(p) == p->n ? 0 : MAX_OF(atomic_load(&p->raise_at) - now_ns(), (int64_t)0);
+	if (atomic_exchange(&p->n_wanted, p->n) < p->n)
+		bell_ring(&p->back);
 }
 
 /* Somebody else has a thread's core: one thread fewer for a while, and for longer each time that it turns out
@@ -463,8 +464,7 @@ pool_slice(int64_t count, uint32_t i, uint32_t n, int64_t *lo, int64_t *hi)
 	*hi = *lo + each + ((int64_t)i < more);
 }
 
-/* ---- opening and closing --------------------------------------------------------------------------------
- */
+/* ---- opening and closing ------------------------------------------------------------------------------ */
 static void
 pin_to(int core)
 {

@@ -1,6 +1,6 @@
 /* tests/bench/main_heat.c: the kernels of plans, timed as a search times them, beside the whole plans.
  *
- *   bench-heat [--rounds=N] [--cold] [--kernels] [--csv] PLAN...
+ *   bench-heat [--rounds=N] [--threads=N] [--cold] [--kernels] [--csv] PLAN...
  *
  * A round, of each plan: every kernel by itself (a first time) and all of them in turn (timed again), with
  * their operands where the plan says (heat), with --cold all cold too; then the whole plan, and its steps
@@ -268,14 +268,14 @@ print_plan(const struct one *o, int rounds, double *off)
 }
 
 struct asked {
-	int rounds;
+	int rounds, threads; /* that the plans are for */
 	bool kernels, csv, cold;
 };
 
 static bool
 run_all(struct one *ones, int n, const struct asked *q, struct err *e)
 {
-	struct measure_opts mo = {.device = "cpu", .n_threads = 1};
+	struct measure_opts mo = {.device = "cpu", .n_threads = (uint32_t)q->threads};
 	struct measure_child *c = NULL;
 	struct calibration cal;
 	bool ok = measure_open(&mo, &c, e) && measure_calibrate(c, true, &cal, e);
@@ -317,7 +317,7 @@ int
 main(int argc, char **argv)
 {
 	static struct one ones[MOST_PLANS];
-	struct asked q = {.rounds = 5};
+	struct asked q = {.rounds = 5, .threads = 1};
 	const char *paths[MOST_PLANS];
 	struct target target;
 	struct err e = {0};
@@ -335,15 +335,19 @@ main(int argc, char **argv)
 			q.csv = true;
 		else if (strncmp(argv[i], "--rounds=", 9) == 0)
 			q.rounds = atoi(argv[i] + 9);
+		else if (strncmp(argv[i], "--threads=", 10) == 0)
+			q.threads = atoi(argv[i] + 10);
 		else if (n < MOST_PLANS && argv[i][0] != '-')
 			paths[n++] = argv[i];
 	}
-	if (n == 0 || q.rounds < 1 || q.rounds > MOST_ROUNDS) {
-		fprintf(stderr, "usage: bench-heat [--rounds=1..%d] [--cold] [--kernels] [--csv] PLAN...\n",
+	if (n == 0 || q.rounds < 1 || q.rounds > MOST_ROUNDS || q.threads < 1) {
+		fprintf(stderr,
+		    "usage: bench-heat [--rounds=1..%d] [--threads=N] [--cold] [--kernels] [--csv] PLAN...\n",
 		    MOST_ROUNDS);
 		return 2;
 	}
-	ok = dev_cpu_isa(&isa, &e) && dev_cpu_open(1, true, &dev, &e);
+	/* the child that times has the cores of who opened a pool that is pinned: of several threads, one */
+	ok = dev_cpu_isa(&isa, &e) && dev_cpu_open((uint32_t)q.threads, q.threads == 1, &dev, &e);
 	if (ok) {
 		target = *target_of_isa(isa);
 		target.winograd = true;

@@ -490,11 +490,10 @@ references_run_on_one_thread(void **state)
 
 /* A device whose threads are away as often as its `self` says. */
 static bool
-is_away(void *self, int64_t *left_ns)
+is_away(void *self)
 {
 	uint32_t *n = self;
 
-	*left_ns = 0;
 	return *n && (*n)--;
 }
 

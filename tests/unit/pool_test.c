@@ -306,6 +306,35 @@ who_loses_its_core_is_not_wanted_for_a_while(void **state)
 	free(t);
 }
 
+/* Neither asleep nor unwanted, as often as one of them gets no core meanwhile. */
+static void
+all_are_there_when_they_are_called(void **state)
+{
+	struct tally *t = heap_alloc(sizeof(*t));
+	atomic_bool is_on = true;
+	struct pool *p;
+	struct err e = {0};
+	cpu_set_t cores;
+
+	(void)state;
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0 || CPU_COUNT(&cores) < 2)
+		skip();
+	assert_true(pool_open(2, false, &p, &e));
+	t->work = lose_core;
+	t->arg = &is_on;
+	do { /* again where one was sent away once more before we looked */
+		while (pool_wanted(p) == 2)
+			run_passes(p, t, 4);
+		pool_want_all(p);
+	} while (pool_wanted(p) != 2);
+	pool_gather(p);
+	pool_close(p);
+	assert_true(pool_open(1, false, &p, &e));
+	pool_gather(p); /* nobody to call */
+	pool_close(p);
+	free(t);
+}
+
 int
 main(void)
 {
@@ -317,6 +346,7 @@ main(void)
 	    cmocka_unit_test(a_closed_pool_pins_nobody),
 	    cmocka_unit_test(who_is_not_there_is_not_waited_for),
 	    cmocka_unit_test(who_loses_its_core_is_not_wanted_for_a_while),
+	    cmocka_unit_test(all_are_there_when_they_are_called),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
