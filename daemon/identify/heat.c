@@ -3,7 +3,9 @@
  * That is asked before any plan is known, so it is answered from the graph: its nodes in topological order
  * are the plan's run, of several makers of a tensor the first one is the plan's, and of the tensors those
  * count that a plan which fuses what it can would keep in memory: not what one map alone reads, and no
- * broadcast or layout with a single reader.  Then, with half of a core's own last cache for room:
+ * broadcast or layout with a single reader.  Then, with half of a core's own last cache for room; of several
+ * cores that run the plan together each has its part of an activation, the same from kernel to kernel, so
+ * that their rooms add up, and all of a weight:
  *
  * An activation is hot where it and all that is touched between its maker and the start of the candidate
  * (behind the last maker of its operands; the candidate's own nodes do not count) fit into that room.
@@ -226,9 +228,16 @@ find_live(struct arena *a, struct run *r, const bool *is_run, const uint32_t *la
 }
 
 static bool
-fits(const struct run *r, size_t bytes)
+fits_core(const struct run *r, size_t bytes)
 {
 	return r->caches->own > 0 && bytes <= r->caches->own / 2;
+}
+
+/* What the cores share out among them. */
+static bool
+fits(const struct run *r, size_t bytes)
+{
+	return fits_core(r, bytes / MAX_OF(r->caches->n_cores, 1u));
 }
 
 /* Activations that have left the core's own caches when a reader comes: they pass through the last one, each
@@ -292,7 +301,7 @@ heat_of_weight(const struct run *r, const struct cand *c, uint32_t t)
 {
 	size_t since = r->uses[t] > 1 ? since_last_use(r, c, t) : SIZE_MAX / 2;
 
-	if (fits(r, MIN_OF(plus(r->weights, r->live), since)))
+	if (fits_core(r, MIN_OF(plus(r->weights, r->live), since)))
 		return HEAT_HOT;
 	return is_near(r, MIN_OF(plus(r->weights, r->flow), since)) ? HEAT_NEAR : HEAT_COLD;
 }

@@ -8,6 +8,7 @@
 struct heat_caches {
 	size_t own,
 	    last; /* bytes of a core's last cache that is its own, and of the last that there is; 0: none */
+	uint32_t n_cores; /* that run the plan together */
 };
 /* A word of kernels/base/heat.h for each spec, in `a`: decided before anything is measured (heat.c). */
 struct str *heats_decide(

@@ -417,10 +417,13 @@ cost_bound(const struct tune *t, uint32_t s)
 static struct str *
 heats(struct tune *t)
 {
-	const struct heat_caches caches = {
-	    .own = t->target.is_cuda ? 0 : (size_t)MAX_OF(t->hw.level_bytes[1], (int64_t)0),
-	    .last = t->target.is_cuda ? 0 : (size_t)MAX_OF(t->hw.level_bytes[2], (int64_t)0)};
+	const int64_t *level = t->hw.level_bytes;
+	struct heat_caches caches = {.n_cores = (uint32_t)MAX_OF(t->hw.n_threads, 1)};
 
+	if (!t->target.is_cuda) {
+		caches.own = (size_t)MAX_OF(level[1], (int64_t)0);
+		caches.last = (size_t)MAX_OF(level[2], (int64_t)0);
+	}
 	return heats_decide(t->arena, &t->front.graph, &t->front.cands, &caches);
 }
 

@@ -168,7 +168,7 @@ costs_of_data(struct job *j, const struct data *d)
 {
 	const struct cand_set *c = &j->f.cands;
 	const struct hw hw = env_hw(&d->env, 1, true);
-	const struct heat_caches caches = {(size_t)hw.level_bytes[1], (size_t)hw.level_bytes[2]};
+	const struct heat_caches caches = {(size_t)hw.level_bytes[1], (size_t)hw.level_bytes[2], 1};
 	struct str *heat = heats_decide(&j->a, &j->f.graph, c, &caches);
 
 	j->is_foreseen = true;

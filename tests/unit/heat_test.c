@@ -42,34 +42,37 @@ static const struct heat_case {
 	size_t own, last;
 	uint32_t result; /* of the primitive, alone, that is asked about */
 	const char *word;
+	uint32_t n_cores;
 } cases[] = {
-    {"all of a run fits", HEAD BODY TAIL, 1 << 20, 1 << 24, 5, "hhh"},
-    {"so it does for the last one", HEAD BODY TAIL, 1 << 20, 1 << 24, 8, "hhh"},
-    {"no cache is known", HEAD BODY TAIL, 0, 0, 5, ""},
-    {"an input was touched a run ago", HEAD BODY TAIL, 100 << 10, 1 << 24, 5, "chh"},
-    {"what was just made is hot", HEAD BODY TAIL, 64 << 10, 1 << 24, 7, "hnh"},
-    {"an activation alone is too large", HEAD BODY TAIL, 30 << 10, 1 << 24, 7, "cnc"},
-    {"nothing passes through the last cache", HEAD BODY TAIL, 66 << 10, 30 << 10, 7, "hnh"},
-    {"what does not fit into the core's own does", HEAD BODY TAIL, 30 << 10, 30 << 10, 7, ""},
-    {"weights fit into no cache", HEAD BODY TAIL, 64 << 10, 20 << 10, 7, "hch"},
-    {"of two operands the older one is cold", HEAD BODY TAIL, 34 << 10, 1 << 24, 8, "hcc"},
-    {"another maker changes nothing", HEAD BODY OTHER_MAKER TAIL, 1 << 20, 1 << 24, 7, "hhh"},
-    {"nor what lies between", HEAD BODY OTHER_MAKER TAIL, 100 << 10, 1 << 24, 8, "hhc"},
-    {"what was large has died by then", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 4, "hh"},
-    {"what is large has not", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 1, ""},
-    {"a weight is used again", STEPS, 1 << 20, (size_t)15 << 20, 8, "hnh"},
-    {"it would fill the last cache", STEPS, 1 << 20, (size_t)10 << 20, 8, "hch"},
-    {"of two uses one comes too late", STEPS, 1 << 20, (size_t)8 << 20, 8, "hch"},
-    {"so soon that it is hot", STEPS, (size_t)20 << 20, (size_t)10 << 20, 8, "hhh"},
-    {"near as all weights are, hot by its last use", STEPS, (size_t)20 << 20, (size_t)16 << 20, 8, "hhh"},
-    {"another is used once", STEPS, 1 << 20, (size_t)10 << 20, 6, "hcc"},
-    {"the older one fits, too", HEAD BODY TAIL, 100 << 10, 1 << 24, 8, "hhc"},
+    {"all of a run fits", HEAD BODY TAIL, 1 << 20, 1 << 24, 5, "hhh", 1},
+    {"so it does for the last one", HEAD BODY TAIL, 1 << 20, 1 << 24, 8, "hhh", 1},
+    {"no cache is known", HEAD BODY TAIL, 0, 0, 5, "", 1},
+    {"an input was touched a run ago", HEAD BODY TAIL, 100 << 10, 1 << 24, 5, "chh", 1},
+    {"what was just made is hot", HEAD BODY TAIL, 64 << 10, 1 << 24, 7, "hnh", 1},
+    {"an activation alone is too large", HEAD BODY TAIL, 30 << 10, 1 << 24, 7, "cnc", 1},
+    {"nothing passes through the last cache", HEAD BODY TAIL, 66 << 10, 30 << 10, 7, "hnh", 1},
+    {"what does not fit into the core's own does", HEAD BODY TAIL, 30 << 10, 30 << 10, 7, "", 1},
+    {"weights fit into no cache", HEAD BODY TAIL, 64 << 10, 20 << 10, 7, "hch", 1},
+    {"of two operands the older one is cold", HEAD BODY TAIL, 34 << 10, 1 << 24, 8, "hcc", 1},
+    {"another maker changes nothing", HEAD BODY OTHER_MAKER TAIL, 1 << 20, 1 << 24, 7, "hhh", 1},
+    {"nor what lies between", HEAD BODY OTHER_MAKER TAIL, 100 << 10, 1 << 24, 8, "hhc", 1},
+    {"what was large has died by then", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 4, "hh", 1},
+    {"what is large has not", WIDE_THEN_NARROW, 40 << 10, 1 << 24, 1, "", 1},
+    {"a weight is used again", STEPS, 1 << 20, (size_t)15 << 20, 8, "hnh", 1},
+    {"it would fill the last cache", STEPS, 1 << 20, (size_t)10 << 20, 8, "hch", 1},
+    {"of two uses one comes too late", STEPS, 1 << 20, (size_t)8 << 20, 8, "hch", 1},
+    {"so soon that it is hot", STEPS, (size_t)20 << 20, (size_t)10 << 20, 8, "hhh", 1},
+    {"near as all weights are, hot by its last use", STEPS, (size_t)20 << 20, (size_t)16 << 20, 8, "hhh", 1},
+    {"another is used once", STEPS, 1 << 20, (size_t)10 << 20, 6, "hcc", 1},
+    {"two cores have a part of an activation each", HEAD BODY TAIL, 33 << 10, 1 << 24, 7, "hnh", 2},
+    {"and all of a weight", HEAD BODY TAIL, 80 << 10, 1 << 24, 7, "hnh", 8},
+    {"the older one fits, too", HEAD BODY TAIL, 100 << 10, 1 << 24, 8, "hhc", 1},
 };
 
 static struct str
 word_of(struct arena *a, const struct heat_case *c)
 {
-	const struct heat_caches caches = {c->own, c->last};
+	const struct heat_caches caches = {c->own, c->last, c->n_cores};
 	struct graph g, sorted;
 	struct cand_set set;
 	tensor_id *map;
@@ -122,7 +125,7 @@ most_places_decide(void **state)
 	for (size_t i = 0; i < COUNT_OF(row); i++) {
 		struct arena a = {0};
 		struct str have = word_of(
-		    &a, &(struct heat_case){"places", text, row[i].own, (size_t)1 << 24, 7, row[i].word});
+		    &a, &(struct heat_case){"places", text, row[i].own, (size_t)1 << 24, 7, row[i].word, 1});
 
 		if (!str_is(have, row[i].word))
 			fail_msg("%zu bytes: '%.*s', not '%s'", row[i].own, STR_ARG(have), row[i].word);
