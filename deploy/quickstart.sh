@@ -43,7 +43,7 @@ fi
 name=$(basename "$model" .onnx)
 plan() { printf '%s/%s.%s.korch' "$out" "$name" "$1"; }
 tune() { "$bin/korch-submit" "$model" -o "$(plan "$1")" --fusion "$1" --budget "$budget" --json >"$out/${2:-$1}.json"; }
-say "tuning $model (at most $budget s; a second run finds all of it in the cache, or goes on where that ended it) ..."
+say "tuning $model (at most $budget s, and once more behind the baselines; a second run finds all of it in the cache, or goes on where that ended it) ..."
 tune full || exit $?
 say "the two baselines: one kernel per primitive, one per operator ..."
 tune none
