@@ -34,9 +34,9 @@ void pool_run(struct pool *p, const struct pool_work *w);
 uint32_t pool_wanted(const struct pool *p);
 /* All of them again, at once.  Between two runs. */
 void pool_want_all(struct pool *p);
-/* The same, and all are awake when it returns: who slept would begin the next run late.  Of one that gets no
- * core it gives up after a millisecond. */
-void pool_gather(struct pool *p);
+/* The same, and all are awake when it returns: who slept would begin the next run late.  False: one of them
+ * got no core within a millisecond. */
+bool pool_gather(struct pool *p);
 /* Part i of n that [0, count) is cut in: parts differ by at most one. */
 void pool_slice(int64_t count, uint32_t i, uint32_t n, int64_t *lo, int64_t *hi);
 

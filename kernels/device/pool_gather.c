@@ -42,14 +42,15 @@ answer(void *arg, const struct pool_pass *at, uint32_t thread, int64_t lo, int64
 		atomic_fetch_add_explicit(&r->n_there, 1, memory_order_relaxed);
 }
 
-void
+bool
 pool_gather(struct pool *p)
 {
 	struct roll r = {.n = pool_threads(p), .until_ns = now_ns() + most_ns};
 	const struct pool_work work = {call_again, answer, &r};
 
 	if (r.n == 1)
-		return;
+		return true;
 	pool_want_all(p);
 	pool_run(p, &work);
+	return atomic_load(&r.n_there) == r.n;
 }
