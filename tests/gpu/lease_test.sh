@@ -3,7 +3,7 @@
 # libraries; lease.sh walks through its phases on a fake GPU, keeps figures at once, survives a phase that hangs, goes on
 # where it was; what is handed on elsewhere (an installation) is clean, too.
 set -u
-build=$(cd "${1:?lease_test.sh BUILD}" && pwd)
+build=$(cd "${1:?lease_test.sh BUILD}" && pwd) || exit 2
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d "${TMPDIR:-/tmp}/korch-lease-test-XXXXXX")
 trap 'rm -rf "$dir"' EXIT INT TERM

@@ -5,7 +5,7 @@
 # is not changed: the wheel goes into BUILD/python-site.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
-build=$(cd "$1" && pwd)
+build=$(cd "${1:?run.sh BUILD [PYTEST-WORD...]}" && pwd) || exit 2
 shift
 venv=$build/python-venv log=$build/python-wheel.log
 packages="scikit-build-core>=0.10 pytest onnx==1.23.2 onnxruntime ml_dtypes numpy"
