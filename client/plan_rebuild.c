@@ -171,7 +171,8 @@ plan_rebuild(struct arena *a, struct plan *p, struct err *e)
 			return err_set(e, ERR_DEVICE,
 			    "kernel %u wants its weights packed otherwise here; tune the model again", i);
 	o.flags = generate_c_flags(&t);
-	n = generate_c_files(a, &t, after.list, after.n_list, COMPILE_MAX_FILES, &texts);
+	n = generate_n_files(after.n_list, 1, COMPILE_MAX_FILES);
+	generate_c_files(a, &t, after.list, after.n_list, n, &texts, NULL);
 	if (!compile_files(a, texts, n, &o, &module, e))
 		return false;
 	take_codes(a, p, &after, module, &here);

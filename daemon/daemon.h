@@ -75,11 +75,11 @@ struct job {
 	struct hash model; /* digest of the model file */
 	uint8_t *in;       /* bytes from the planner not yet understood */
 	size_t n_in, cap_in;
-	bool is_ended; /* planner said done or failed */
-	bool is_deaf;  /* it was ended since it did not read */
-	bool has_worker;
-	uint32_t n_ops;   /* store ops under way on its behalf */
-	uint32_t n_drops; /* how often its planner dropped all that it had asked for */
+	bool is_ended;      /* planner said done or failed */
+	bool is_deaf;       /* it was ended since it did not read */
+	uint32_t n_workers; /* that its planner knows of */
+	uint32_t n_ops;     /* store ops under way on its behalf */
+	uint32_t n_drops;   /* how often its planner dropped all that it had asked for */
 	struct arena last_words_arena;
 	struct str last_words; /* tail of its stderr */
 	char words_line[512];  /* of it, not yet logged */

@@ -319,7 +319,7 @@ send_start(struct daemon *d, struct job *j, const struct start_op *s)
 	m.plan_start.predictor_path = str_of(s->predictor_path ? s->predictor_path : "");
 	m.plan_start.predictor = s->predictor;
 	m.plan_start.predictor_asked = s->predictor_path && hash_eq(&s->predictor, &s->asked);
-	m.plan_start.has_worker = j->has_worker = farm_able(d->farm, j->env_id) > 0;
+	m.plan_start.n_workers = j->n_workers = farm_able(d->farm, j->env_id);
 	planner_send(j, &m);
 	arena_fini(&tmp);
 }
@@ -461,12 +461,12 @@ let_wait(struct daemon *d, struct job *j)
 static void
 tell_devices(struct daemon *d, struct job *j)
 {
-	bool has = farm_able(d->farm, j->env_id) > 0;
+	uint32_t n = farm_able(d->farm, j->env_id);
 	struct msg m = {.type = MSG_worker_here};
 	int64_t now = daemon_now(d);
 	struct err why = {0};
 
-	if (has) {
+	if (n) {
 		j->waiting_since_ns = 0;
 	} else if (farm_n_waiting(d->farm, j->env_id) == 0) {
 		j->waiting_since_ns = 0; /* it asks for nothing */
@@ -479,10 +479,10 @@ tell_devices(struct daemon *d, struct job *j)
 		plan_failed(d, j, why.code, why.msg);
 		return;
 	}
-	if (has == j->has_worker)
+	if (n == j->n_workers)
 		return;
-	j->has_worker = has;
-	m.worker_here.has_worker = has;
+	j->n_workers = n;
+	m.worker_here.n_workers = n;
 	planner_send(j, &m);
 }
 

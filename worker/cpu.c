@@ -1,24 +1,23 @@
 /* worker/cpu.c: the CPU of this host: generates C, compiles it in batches, has the measuring
  * child check and time it.
  *
- * A batch of tasks is cut into parts of a few dozen kernels.  Two parts are compiled side by
- * side while this worker measures nothing; then they are checked and timed one after the other.  What
- * is timed is timed under a lock of the whole host, so that two workers never time at once.  What does not
- * compile is found by halving: it costs its own row and nothing else. */
+ * What is not kept of earlier batches is compiled side by side while this worker measures nothing; then all
+ * is checked and timed.  What is timed is timed under a lock of the whole host, so that two workers never
+ * time at once.  What does not compile is found by halving: it costs its own row and nothing else. */
 #include "build.h"
 #include "calibration_cache.h"
+#include "objects.h"
 #include "unit.h"
 
 #include "../kernels/base/epoch.h"
 #include "../kernels/base/host.h"
 #include "../kernels/base/opt.h"
-#include "../kernels/base/parallel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PART_KERNELS = 24 };
+enum { OBJECT_BYTES = 64 << 20 };
 static const int64_t ITEM_BUDGET_NS = 400000000, PLANS_BUDGET_NS = (int64_t)3000000000;
 
 struct cpu {
@@ -28,6 +27,7 @@ struct cpu {
 	struct measure_child *child;
 	uint32_t child_threads;
 	struct host_lock lock;
+	struct objects *objects; /* what was compiled */
 };
 
 /* ---- the child ---------------------------------------------------------------------- */
@@ -61,69 +61,70 @@ need_child(struct cpu *c, uint32_t threads, struct err *e)
 }
 
 /* ---- compiling ---------------------------------------------------------------------- */
-struct part {
-	struct arena arena; /* its own: parts compile side by side */
-	const atomic_bool *cancel;
-	const struct target *target;
-	struct unit *units;
-	uint32_t n, max_files; /* of C; 0: one */
-	struct bytes module;
-	int64_t compile_ns;
-	int64_t race_ns; /* all units side by side, about so long for each; 0: one after the other */
-	struct err err;
-	bool ok;
-};
-
-/* max_files 1: for callers that compile side by side themselves. */
 static bool
-compile_kernels(struct arena *a, const struct target *target, const atomic_bool *cancel,
-    const struct kernel_code *const *codes, uint32_t n, uint32_t max_files, struct bytes *out, struct err *e)
+emit(struct arena *a, const struct spec *s, struct str schedule, const struct target *t, const char *symbol,
+    struct kernel_code *out, struct err *e)
 {
-	struct compile_opts o = {.flags = generate_c_flags(target), .cancel = cancel};
-	struct str *texts;
-	uint32_t n_files = generate_c_files(a, target, codes, n, max_files, &texts);
-
-	return compile_files(a, texts, n_files, &o, out, e);
+	(void)symbol;
+	return generate_kernel(a, s, schedule, t, KERNEL_STAND_IN, out, e);
 }
 
-static void
-compile_part(struct part *p)
+/* The kernels of units that follow each other. */
+static struct objects_want
+want_of(const struct cpu *c, struct arena *a, const struct unit *units, uint32_t n)
 {
+	struct objects_want w = {.target = &units[0].target, .cancel = c->conf->cancel};
 	const struct kernel_code **codes;
-	uint32_t n = 0, at = 0;
-	int64_t start = os_real()->mono_ns(NULL);
+	const char **symbols;
+	uint32_t n_kernels = 0;
 
-	for (uint32_t i = 0; i < p->n; i++)
-		n += p->units[i].n;
-	codes = NEW_ARRAY(&p->arena, const struct kernel_code *, MAX_OF(n, 1u));
-	for (uint32_t i = 0; i < p->n; i++)
-		for (uint32_t k = 0; k < p->units[i].n; k++)
-			codes[at++] = &p->units[i].codes[k];
-	p->ok = n == 0 ||
-	    compile_kernels(
-		&p->arena, p->target, p->cancel, codes, n, MAX_OF(p->max_files, 1u), &p->module, &p->err);
-	p->compile_ns = n ? (os_real()->mono_ns(NULL) - start) / n : 0;
+	for (uint32_t i = 0; i < n; i++)
+		n_kernels += units[i].n;
+	codes = NEW_ARRAY(a, const struct kernel_code *, MAX_OF(n_kernels, 1u));
+	symbols = NEW_ARRAY(a, const char *, MAX_OF(n_kernels, 1u));
+	for (uint32_t i = 0; i < n; i++)
+		for (uint32_t k = 0; k < units[i].n; k++) {
+			codes[w.n] = &units[i].codes[k];
+			symbols[w.n++] = str_dup(a, units[i].kernels[k].symbol);
+		}
+	w.codes = codes;
+	w.symbols = symbols;
+	return w;
+}
+
+static bool
+make_units(struct cpu *c, const struct unit *units, uint32_t n, int64_t *each_ns, struct err *e)
+{
+	struct arena tmp = {0};
+	struct objects_want w = want_of(c, &tmp, units, n);
+	bool ok = objects_make(c->objects, &w, each_ns, e);
+
+	arena_fini(&tmp);
+	return ok;
 }
 
 /* ---- measuring ---------------------------------------------------------------------- */
+/* race_ns: all units side by side, about so long for each; 0: one after the other. */
 static void
-measure_part(struct cpu *c, struct arena *a, struct part *p)
+measure_units(
+    struct cpu *c, struct arena *a, struct unit *units, uint32_t n, int64_t compile_ns, int64_t race_ns)
 {
-	struct measure_batch b = {.module = p->module,
-	    .calibration = &c->cal,
-	    .budget_ns = p->race_ns ? p->race_ns : ITEM_BUDGET_NS,
-	    .together = p->race_ns > 0,
+	struct measure_batch b = {.calibration = &c->cal,
+	    .budget_ns = race_ns ? race_ns : ITEM_BUDGET_NS,
+	    .together = race_ns > 0,
 	    .seed = 1};
+	const struct objects_want w = want_of(c, a, units, n);
 	struct m_measured *rows;
 	struct unit **of;
 	struct err e = {0};
 	uint32_t at = 0;
 	bool ok;
 
-	unit_items(a, p->units, p->n, &b, &of);
+	unit_items(a, units, n, &b, &of);
 	if (b.n_items == 0)
 		return;
-	ok = need_child(c, (uint32_t)of[0]->task->threads, &e) &&
+	ok = objects_link(c->objects, a, &w, &b.module, &e) &&
+	    need_child(c, (uint32_t)of[0]->task->threads, &e) &&
 	    measure_batch_run(c->child, a, &b, &rows, &e);
 	for (uint32_t i = 0; i < b.n_items; i++) {
 		struct unit *u = of[i];
@@ -133,25 +134,24 @@ measure_part(struct cpu *c, struct arena *a, struct part *p)
 			continue;
 		}
 		for (uint32_t k = 0; k < u->n; k++)
-			unit_row(a, u, k, &rows[at++].row, u->codes[k].text.n, p->compile_ns);
+			unit_row(a, u, k, &rows[at++].row, u->codes[k].text.n, compile_ns);
 	}
 }
 
 /* Each kernel of one spec by itself: those that do not compile get their row and leave. */
 static void
-weed_out(struct arena *a, const struct part *p, struct unit *u)
+weed_out(struct cpu *c, struct arena *a, struct unit *u)
 {
 	uint32_t good = 0, n = u->n;
 
 	for (uint32_t k = 0; k < n; k++) {
 		const struct kernel_code *code = &u->codes[k];
-		struct arena tmp = {0};
-		struct bytes module;
+		const struct objects_want w = {
+		    .target = &u->target, .codes = &code, .n = 1, .cancel = c->conf->cancel};
 		struct err e = {0};
-		bool ok = compile_kernels(&tmp, p->target, p->cancel, &code, 1, 1, &module, &e);
+		int64_t ns;
 
-		arena_fini(&tmp);
-		if (ok)
+		if (objects_make(c->objects, &w, &ns, &e))
 			unit_move(u, good++, k);
 		else if (!unit_drop(a, u, k, &e))
 			return;
@@ -159,58 +159,29 @@ weed_out(struct arena *a, const struct part *p, struct unit *u)
 	u->n = good;
 }
 
-static void
-run_part(struct cpu *c, struct arena *a, struct part *p)
+static bool
+is_of_kernels(enum err_code c)
 {
-	struct part half[2];
-
-	if (p->ok) {
-		measure_part(c, a, p);
-		return;
-	}
-	if (p->err.code != ERR_COMPILE && p->err.code != ERR_TIMEOUT && p->err.code != ERR_LIMIT) {
-		for (uint32_t i = 0; i < p->n; i++)
-			if (p->units[i].n)
-				unit_fail(a, &p->units[i], p->err.code, p->err.msg);
-		return;
-	}
-	if (p->n == 1)
-		weed_out(a, p, &p->units[0]);
-	for (int i = 0; i < 2; i++) {
-		uint32_t lo = i ? p->n / 2 : 0, hi = i ? p->n : p->n / 2;
-
-		half[i] = (struct part){
-		    .cancel = p->cancel, .target = p->target, .units = p->units + lo, .n = hi - lo};
-		if (half[i].n == 0)
-			continue;
-		compile_part(&half[i]);
-		if (p->n > 1 || half[i].ok)
-			run_part(c, a, &half[i]);
-		else
-			unit_fail(a, &half[i].units[0], ERR_FAILED, half[i].err.msg);
-		arena_fini(&half[i].arena);
-	}
+	return c == ERR_COMPILE || c == ERR_TIMEOUT || c == ERR_LIMIT;
 }
 
+/* Compiles all units; who is at fault where that fails is found by halving, and leaves. */
 static void
-compile_nth(void *self, uint32_t hand, uint32_t i)
+make_all(struct cpu *c, struct arena *a, struct unit *units, uint32_t n, int64_t *ns)
 {
-	struct part *parts = self;
+	struct err e = {0};
 
-	(void)hand;
-	compile_part(&parts[i]);
-}
-
-/* Two parts at a time: compiled side by side, measured one after the other. */
-static void
-run_parts(struct cpu *c, struct arena *a, struct part *parts, uint32_t n)
-{
-	for (uint32_t i = 0; i < n && !*c->conf->cancel; i += 2) {
-		parallel_for(MIN_OF(n - i, 2u), parallel_hands(2), compile_nth, &parts[i]);
-		for (uint32_t k = i; k < n && k < i + 2; k++) {
-			run_part(c, a, &parts[k]);
-			arena_fini(&parts[k].arena);
-		}
+	if (n == 0 || make_units(c, units, n, ns, &e))
+		return;
+	if (!is_of_kernels(e.code)) {
+		for (uint32_t i = 0; i < n; i++)
+			if (units[i].n)
+				unit_fail(a, &units[i], e.code, e.msg);
+	} else if (n == 1) {
+		weed_out(c, a, units);
+	} else {
+		make_all(c, a, units, n / 2, ns);
+		make_all(c, a, units + n / 2, n - n / 2, ns);
 	}
 }
 
@@ -220,86 +191,23 @@ same_kind(const struct m_task *a, const struct m_task *b)
 	return a->threads == b->threads && str_eq(a->precision, b->precision);
 }
 
-/* What compilers have to read, about what they take. */
-static size_t
-text_bytes(const struct unit *u)
-{
-	size_t n = 0;
-
-	for (uint32_t k = 0; k < u->n; k++)
-		n += u->codes[k].text.n;
-	return n;
-}
-
-struct share { /* of a unit */
-	const struct unit *unit;
-	size_t bytes;
-};
-
-static int
-longest_first(const void *x, const void *y)
-{
-	const struct share *a = x, *b = y;
-
-	if (a->bytes != b->bytes)
-		return a->bytes > b->bytes ? -1 : 1;
-	return (a->unit > b->unit) - (a->unit < b->unit);
-}
-
-/* Units of one kind into parts that compilers take about as long for, at least two: the longest first, each
- * to the part that has least.  They stand together by part then. */
-static uint32_t
-share_out(struct cpu *c, struct arena *a, struct unit *units, uint32_t n, struct part *parts)
-{
-	uint32_t n_kernels = 0, n_parts, at = 0;
-	struct share *s = NEW_ARRAY(a, struct share, n);
-	uint32_t *part_of = NEW_ARRAY(a, uint32_t, n);
-	struct unit *sorted = NEW_ARRAY(a, struct unit, n);
-	size_t *bytes;
-
-	for (uint32_t i = 0; i < n; i++) {
-		s[i] = (struct share){&units[i], text_bytes(&units[i])};
-		n_kernels += units[i].n;
-	}
-	qsort(s, n, sizeof(*s), longest_first);
-	n_parts = MIN_OF(2 * MAX_OF((n_kernels + 2 * PART_KERNELS - 1) / (2 * PART_KERNELS), 1u), n);
-	bytes = NEW_ARRAY(a, size_t, n_parts);
-	for (uint32_t i = 0; i < n; i++) {
-		for (uint32_t p = 1; p < n_parts; p++)
-			if (bytes[p] < bytes[part_of[i]])
-				part_of[i] = p;
-		bytes[part_of[i]] += s[i].bytes;
-	}
-	for (uint32_t p = 0; p < n_parts; p++) {
-		parts[p] = (struct part){
-		    .cancel = c->conf->cancel, .target = &units[at].target, .units = &units[at]};
-		for (uint32_t i = 0; i < n; i++)
-			if (part_of[i] == p) {
-				sorted[at++] = *s[i].unit;
-				parts[p].n++;
-			}
-	}
-	memcpy(units, sorted, n * sizeof(*units));
-	return n_parts;
-}
-
 static void
 cpu_measure(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, struct m_outcome *out)
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, n);
-	struct part *parts = NEW_ARRAY(a, struct part, n);
-	uint32_t n_parts = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-	unit_make_all(c->device, a, units, n, generate_kernel);
-	for (uint32_t i = 0, to; i < n; i = to) {
+	unit_make_all(c->device, a, units, n, emit);
+	for (uint32_t i = 0, to; i < n && !*c->conf->cancel; i = to) {
+		int64_t ns = 0;
+
 		for (to = i + 1; to < n && same_kind(&tasks[to], &tasks[i]); to++)
 			;
-		n_parts += share_out(c, a, units + i, to - i, parts + n_parts);
+		make_all(c, a, units + i, to - i, &ns);
+		measure_units(c, a, units + i, to - i, ns, 0);
 	}
-	run_parts(c, a, parts, n_parts);
 	unit_given_up(a, units, n);
 }
 
@@ -311,23 +219,17 @@ cpu_race(void *self, struct arena *a, const struct m_task *tasks, uint32_t n, in
 {
 	struct cpu *c = self;
 	struct unit *units = NEW_ARRAY(a, struct unit, MAX_OF(n, 1u));
-	struct part all = {.cancel = c->conf->cancel,
-	    .target = &units[0].target,
-	    .units = units,
-	    .n = n,
-	    .max_files = COMPILE_MAX_FILES,
-	    .race_ns = MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1)};
+	struct err e = {0};
+	int64_t ns;
 
 	for (uint32_t i = 0; i < n; i++)
 		units[i] = (struct unit){.task = &tasks[i], .out = &out[i]};
-	unit_make_all(c->device, a, units, n, generate_kernel);
-	compile_part(&all);
-	if (all.ok)
-		measure_part(c, a, &all);
+	unit_make_all(c->device, a, units, n, emit);
+	if (make_units(c, units, n, &ns, &e))
+		measure_units(c, a, units, n, ns, MAX_OF(budget_ns / MAX_OF(n, 1u), (int64_t)1));
 	else
 		for (uint32_t i = 0; i < n; i++)
-			unit_fail(a, &units[i], all.err.code, all.err.msg);
-	arena_fini(&all.arena);
+			unit_fail(a, &units[i], e.code, e.msg);
 }
 
 /* ---- builds, plans, canary ---------------------------------------------------------- */
@@ -352,19 +254,26 @@ cpu_build(void *self, struct arena *a, const struct m_build_ask *ask, struct bui
 	struct cpu *c = self;
 	struct caller caller = {c, (uint32_t)ask->threads};
 	const struct build_how how = {
-	    .device = c->device, .emit = generate_kernel, .has_call = has_call, .self = &caller};
-	const struct kernel_code **list =
-	    NEW_ARRAY(a, const struct kernel_code *, MAX_OF(ask->n_kernels, 1u));
+	    .device = c->device, .emit = emit, .has_call = has_call, .self = &caller};
+	uint32_t n = ask->n_kernels;
+	const struct kernel_code **list = NEW_ARRAY(a, const struct kernel_code *, MAX_OF(n, 1u));
+	const char **symbols = NEW_ARRAY(a, const char *, MAX_OF(n, 1u));
+	struct objects_want w = {.codes = list, .symbols = symbols, .n = n, .cancel = c->conf->cancel};
 	struct build b;
 
 	if (!build_make(a, ask, &how, &b, e))
 		return false;
-	for (uint32_t i = 0; i < ask->n_kernels; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		list[i] = &b.codes[i];
+		symbols[i] = str_dup(a, ask->kernels[i].symbol);
+	}
+	w.target = &b.target;
+	if (!objects_link(c->objects, a, &w, &out->object, e))
+		return false;
+	for (uint32_t i = 0; i < n; i++)
+		b.codes[i].text = kernel_called(a, b.codes[i].text, ask->kernels[i].symbol);
 	out->log = STR("");
-	return build_describe(a, &b, prelude_c(a, &b.target), out, e) &&
-	    compile_kernels(
-		a, &b.target, c->conf->cancel, list, ask->n_kernels, COMPILE_MAX_FILES, &out->object, e);
+	return build_describe(a, &b, prelude_c(a, &b.target), out, e);
 }
 
 static bool
@@ -413,6 +322,7 @@ cpu_close(void *self)
 	struct cpu *c = self;
 
 	measure_close(c->child);
+	objects_free(c->objects);
 	host_lock_leave(&c->lock);
 }
 
@@ -465,6 +375,7 @@ device_cpu_open(struct arena *a, const struct device_conf *conf, struct device *
 	    .close = cpu_close};
 	c->device = out;
 	c->conf = conf;
+	c->objects = objects_new(OBJECT_BYTES);
 	host_lock_init(&c->lock, &conf->lock, conf->cancel, HOST_LOCK_CPU);
 	ok = host_lock_take(&c->lock, e) &&
 	    (calibration_load(conf->data, conf->is_quick, &c->cal, &out->is_quick) ||

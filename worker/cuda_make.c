@@ -278,10 +278,7 @@ cuda_refs_build(struct cuda *c, struct arena *a, uint32_t n, struct err *e)
 }
 
 /* ---- builds ------------------------------------------------------------------------------ */
-/* What a kernel of a build is called while it is generated; compiled it is "k", as when it was measured, and
- * in the plan's source it has the symbol that was asked for.  No part of a text is called so. */
-static const char symbol_of_build[] = "korch_kernel";
-
+/* Compiled it is "k", as when it was measured; in the plan's source it has the symbol that was asked for. */
 static bool
 emit_for_build(struct arena *a, const struct spec *s, struct str schedule, const struct target *t,
     const char *symbol, struct kernel_code *out, struct err *e)
@@ -290,27 +287,7 @@ emit_for_build(struct arena *a, const struct spec *s, struct str schedule, const
 
 	(void)symbol;
 	(void)sip_split(schedule, &schedule, &moves);
-	return generate_kernel(a, s, schedule, t, symbol_of_build, out, e);
-}
-
-static struct str
-renamed(struct arena *a, struct str text, struct str to)
-{
-	const size_t n = strlen(symbol_of_build);
-	struct strbuf sb;
-
-	sb_init(&sb, a);
-	while (text.n) {
-		const char *at = memmem(text.p, text.n, symbol_of_build, n);
-		size_t before = at ? (size_t)(at - text.p) : text.n;
-
-		sb_add(&sb, (struct str){text.p, before});
-		if (at)
-			sb_add(&sb, to);
-		before += at ? n : 0;
-		text = (struct str){text.p + before, text.n - before};
-	}
-	return sb_str(&sb);
+	return generate_kernel(a, s, schedule, t, KERNEL_STAND_IN, out, e);
 }
 
 /* Kernels of libraries get the algorithm that their schedules mean here, once and for all. */
@@ -347,8 +324,8 @@ compile_build(struct cuda *c, struct arena *a, struct build *b, struct cuda_made
 
 		if (!b->codes[i].desc.is_library)
 			w.list[w.n++] =
-			    (struct piece){renamed(a, text, STR("k")), b->target.strict, &made[i]};
-		b->codes[i].text = renamed(a, text, b->ask->kernels[i].symbol);
+			    (struct piece){kernel_called(a, text, STR("k")), b->target.strict, &made[i]};
+		b->codes[i].text = kernel_called(a, text, b->ask->kernels[i].symbol);
 	}
 	run_crew(&w, a);
 	for (uint32_t i = 0; i < n; i++)

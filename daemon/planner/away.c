@@ -12,7 +12,7 @@
 bool
 away_has_no_builder(const struct tune *t)
 {
-	return t->start.options.predict && !t->has_worker;
+	return t->start.options.predict && !t->n_workers;
 }
 
 /* ---- samples ------------------------------------------------------------------------------ */

@@ -282,9 +282,9 @@ take_aside(struct tune *t, const struct msg *m)
 		perturb_take(t, &m->perturb_have);
 		return true;
 	case MSG_worker_here:
-		if (t->has_worker && !m->worker_here.has_worker)
+		if (t->n_workers && !m->worker_here.n_workers)
 			t->alone_since_ns = t->os->mono_ns(t->os->self);
-		t->has_worker = m->worker_here.has_worker;
+		t->n_workers = m->worker_here.n_workers;
 		return true;
 	case MSG_finish:
 		t->finish_asked = true;

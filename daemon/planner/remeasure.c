@@ -42,7 +42,7 @@ add(struct session *s, const struct tune *t, uint32_t spec)
 {
 	/* built for it, then timed */
 	int64_t ns = MAX_OF(CALLS * t->cost[spec].measured_ns, least_ns) +
-	    t->cost[spec].compile_ns / MAX_OF(t->start.env.hw.n_cores, (int64_t)1);
+	    share_compile_ns(t, spec) / MAX_OF(t->start.env.hw.n_cores, (int64_t)1);
 
 	if (cand_is_view(&t->front.cands, spec) || s->is_in[spec] || t->cost[spec].state != LAZY_MEASURED)
 		return true;
@@ -170,7 +170,7 @@ remeasure(struct tune *t, bool *changed, struct err *e)
 	bool ok = true;
 
 	*changed = false;
-	if (!t->has_worker || t->finish_asked || t->n_measured_plan == 0 || s.limit_ns < worth_ns)
+	if (!t->n_workers || t->finish_asked || t->n_measured_plan == 0 || s.limit_ns < worth_ns)
 		return true;
 	t->solve_until_ns = until;
 	ok = choose_session(t, &s, e);

@@ -153,7 +153,7 @@ check_placeable(const struct tune *t, struct err *e)
 {
 	int64_t limit = t->start.options.unplaceable_ns;
 
-	if (t->has_worker || t->os->mono_ns(t->os->self) - t->alone_since_ns < limit)
+	if (t->n_workers || t->os->mono_ns(t->os->self) - t->alone_since_ns < limit)
 		return true;
 	return err_set(e, ERR_UNPLACEABLE,
 	    "no connected worker measures for device '%.*s' (waited %.0f s); start a korch-worker on such a "

@@ -21,7 +21,7 @@ static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 300
 enum { PLAN_RUNS = 8 };
 /* Kernels that keep a compiler busy: few of them are hardly built faster by several, whatever files they are
  * in. */
-enum { KERNELS_A_CORE = 12 };
+enum { KERNELS_A_CORE = 3 };
 static const int64_t start_plans_ns = 500000000;
 /* A measurement that cannot end in this time is not begun. */
 static const int64_t least_ns = 500000000;
@@ -54,6 +54,20 @@ mean_compile_ns(const struct tune *t)
 	return n ? sum / n : usual_compile_ns;
 }
 
+/* A worker keeps the machine code of what it has compiled; whether it is the one that will build, only a
+ * worker that is alone can tell. */
+static bool
+is_kept(const struct tune *t, uint32_t spec)
+{
+	return t->n_workers == 1 && t->cost[spec].state == LAZY_MEASURED && !t->cost[spec].was_cached;
+}
+
+int64_t
+share_compile_ns(const struct tune *t, uint32_t spec)
+{
+	return is_kept(t, spec) ? 0 : MIN_OF(t->cost[spec].compile_ns, most_compile_ns);
+}
+
 int64_t
 share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
 {
@@ -61,23 +75,25 @@ share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n)
 	struct bitset seen = bitset_make(&tmp, MAX_OF(t->front.cands.n_specs, 1u));
 	int64_t sum = 0, mean = mean_compile_ns(t);
 	int64_t cores = MIN_OF(MAX_OF(t->start.env.hw.n_cores, (int64_t)1), (int64_t)1024), n_specs = 0;
+	bool is_empty = true;
 
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t s = t->program.spec_of[kernels[i]];
-		int64_t one = t->cost[s].compile_ns;
 
 		if (bit_get(&seen, s) || cand_is_view(&t->front.cands, s))
 			continue;
 		bit_set(&seen, s);
+		is_empty = false;
+		if (is_kept(t, s))
+			continue;
 		n_specs++;
-		sum += one > 0 ? MIN_OF(one, most_compile_ns) : mean;
+		sum += t->cost[s].compile_ns > 0 ? share_compile_ns(t, s) : mean;
 	}
 	arena_fini(&tmp);
-	if (!compiles(t) || n_specs == 0)
+	if (!compiles(t) || is_empty)
 		return 0;
-	return (int64_t)(t->build_pace *
-		   (double)(sum / MIN_OF(cores, (n_specs + KERNELS_A_CORE - 1) / KERNELS_A_CORE))) +
-	    link_ns;
+	cores = MIN_OF(cores, MAX_OF((n_specs + KERNELS_A_CORE - 1) / KERNELS_A_CORE, (int64_t)1));
+	return (int64_t)(t->build_pace * (double)(sum / cores)) + link_ns;
 }
 
 void

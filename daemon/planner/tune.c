@@ -210,7 +210,7 @@ tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start, cons
 	    .start = *start,
 	    .began_ns = now,
 	    .deadline_ns = now + start->options.budget_ns,
-	    .has_worker = start->has_worker,
+	    .n_workers = start->n_workers,
 	    .alone_since_ns = now,
 	    .build_pace = 1.25,
 	    .effort = start->options.effort ? start->options.effort : TUNE_EFFORT,

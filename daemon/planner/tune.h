@@ -56,10 +56,9 @@ struct tune {
 	uint32_t n_held;
 	struct plan_code *codes; /* of the last build, per spec */
 	enum err_code race_fail; /* of the last one */
-	bool has_worker;
-	int64_t alone_since_ns; /* when the last fitting worker went; meaningful without one */
+	uint64_t n_workers;      /* that fit */
+	int64_t alone_since_ns;  /* when the last of them went; meaningful without one */
 	bool finish_asked;
-
 	struct hw hw;
 	struct target target;
 	struct str precision; /* as measurements are kept: "f32", "f32-strict", "tf32:0.001" */
@@ -115,7 +114,8 @@ bool tune_run(struct arena *a, struct pipe *p, const struct m_plan_start *start,
 /* ---- share.c */
 /* Sets the moments until which each part of the job may last, by what is known now. */
 void share_time(struct tune *t);
-/* What building those kernels into one object takes, about. */
+/* What compiling one that was measured takes once more, and building those into one object, about. */
+int64_t share_compile_ns(const struct tune *t, uint32_t spec);
 int64_t share_build_ns(const struct tune *t, const uint32_t *kernels, uint32_t n);
 /* A build took so long: the next ones are expected to as well. */
 void share_note_build(struct tune *t, int64_t expected_ns, int64_t took_ns);

@@ -1,5 +1,5 @@
 /* kernels/device/compile.c: C text -> the bytes of a shared object, by the compiler of this host.
- * It works in a private folder that is gone when compile_c returns.  Several files are compiled side by side,
+ * It works in a private folder that is gone on return.  Several files are compiled side by side,
  * each by the same command whatever the number of cores, and linked in their order: equal texts give equal
  * bytes. */
 #include "command.h"
@@ -118,7 +118,7 @@ verdict(const char *cc, int status, const struct command_said *said, struct err 
 }
 
 static bool
-write_source(const char *dir, const char *name, struct str text, struct err *e)
+write_file(const char *dir, const char *name, struct str text, struct err *e)
 {
 	char path[OS_PATH_MAX + 32];
 	FILE *f;
@@ -173,28 +173,68 @@ call(struct arena *a, const char *cc, const char *dir, const struct compile_opts
 }
 
 /* ---- several files ------------------------------------------------------------------- */
+struct folder { /* one compile's */
+	char cc[OS_PATH_MAX], dir[OS_PATH_MAX];
+	const struct compile_opts *o;
+};
+
+static bool
+folder_open(struct folder *f, uint32_t n_files, const struct compile_opts *o, struct err *e)
+{
+	f->o = o;
+	if (n_files > COMPILE_MAX_FILES)
+		return err_set(e, ERR_LIMIT, "more than %d files of kernels", COMPILE_MAX_FILES);
+	return find_compiler(f->cc, e) && os_temp_dir("cc", f->dir, e);
+}
+
+static void
+folder_close(struct folder *f)
+{
+	os_remove_tree(f->dir);
+}
+
+static bool
+folder_take(const struct folder *f, struct arena *a, const char *name, struct bytes *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct bytes made;
+	bool ok = os_read_file(os_real(), &tmp, arena_printf(&tmp, "%s/%s", f->dir, name),
+	    f->o->max_bytes ? f->o->max_bytes : COMPILE_MAX_BYTES, &made, e);
+
+	if (ok)
+		*out = (struct bytes){arena_dup(a, made.p, made.n), made.n};
+	arena_fini(&tmp);
+	return ok || err_in(e, "the compiled kernels");
+}
+
 struct hand {
 	struct arena arena;
 	struct err err;
 	uint32_t failed; /* a file; n: none */
 };
 struct work {
-	const char *cc, *dir;
-	const struct compile_opts *o;
+	const struct folder *f;
+	const char *const *stage;
 	const struct str *texts;
 	uint32_t n;
 	const char *object[COMPILE_MAX_FILES + 2]; /* then the library, then NULL */
 	struct hand hand[PARALLEL_MOST];
 };
+static const char *const only_compile[] = {"-c", NULL};
+/* Of such an object the linker can take one function.  Each begins a line of the cache: what was timed in one
+ * shared object lies in the next one as it did. */
+static const char *const apart[] = {
+    "-c", "-ffunction-sections", "-fdata-sections", "-falign-functions=64", NULL};
+static const char libm[] = "-lm";
 
 static bool
 compile_one(const struct work *w, struct arena *a, uint32_t i, struct err *e)
 {
-	static const char *const only_compile[] = {"-c", NULL};
 	const char *source = arena_printf(a, "kernels%u.c", i);
+	const struct folder *f = w->f;
 
-	return write_source(w->dir, source, w->texts[i], e) &&
-	    call(a, w->cc, w->dir, w->o, only_compile, w->object[i], (const char *const[]){source, NULL}, e);
+	return write_file(f->dir, source, w->texts[i], e) &&
+	    call(a, f->cc, f->dir, f->o, w->stage, w->object[i], (const char *const[]){source, NULL}, e);
 }
 
 /* Who has failed does nothing more: it would be of files behind that one. */
@@ -210,11 +250,13 @@ compile_next(void *self, uint32_t hand, uint32_t i)
 
 /* Fails with what is wrong in the file that comes first. */
 static bool
-compile_all(struct work *w, struct err *e)
+compile_all(struct arena *a, struct work *w, struct err *e)
 {
 	/* one more than cores: a jail is waited for before its compiler begins and after it has ended */
 	uint32_t n = parallel_hands(PARALLEL_MOST - 1) + 1, worst = w->n;
 
+	for (uint32_t i = 0; i < w->n; i++)
+		w->object[i] = arena_printf(a, "kernels%u.o", i);
 	for (uint32_t i = 0; i < n; i++)
 		w->hand[i].failed = w->n;
 	parallel_for(w->n, n, compile_next, w);
@@ -229,24 +271,17 @@ compile_all(struct work *w, struct err *e)
 }
 
 static bool
-compile_in(struct arena *a, const char *dir, const struct str *texts, uint32_t n,
-    const struct compile_opts *o, struct err *e)
+compile_in(struct arena *a, const struct folder *f, const struct str *texts, uint32_t n, struct err *e)
 {
-	static const char name[] = "kernels.c", libm[] = "-lm";
-	char cc[OS_PATH_MAX];
-	struct work w = {.cc = cc, .dir = dir, .o = o, .texts = texts, .n = n};
+	static const char name[] = "kernels.c";
+	struct work w = {.f = f, .stage = only_compile, .texts = texts, .n = n};
 
-	if (n > COMPILE_MAX_FILES)
-		return err_set(e, ERR_LIMIT, "more than %d files of kernels", COMPILE_MAX_FILES);
-	if (!find_compiler(cc, e))
-		return false;
 	if (n == 1)
-		return write_source(dir, name, texts[0], e) &&
-		    call(a, cc, dir, o, link_flags, object_name, (const char *const[]){name, libm, NULL}, e);
-	for (uint32_t i = 0; i < n; i++)
-		w.object[i] = arena_printf(a, "kernels%u.o", i);
+		return write_file(f->dir, name, texts[0], e) &&
+		    call(a, f->cc, f->dir, f->o, link_flags, object_name,
+			(const char *const[]){name, libm, NULL}, e);
 	w.object[n] = libm;
-	return compile_all(&w, e) && call(a, cc, dir, o, link_flags, object_name, w.object, e);
+	return compile_all(a, &w, e) && call(a, f->cc, f->dir, f->o, link_flags, object_name, w.object, e);
 }
 
 bool
@@ -254,20 +289,95 @@ compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct
     struct bytes *out, struct err *e)
 {
 	struct arena tmp = {0};
-	struct bytes made;
-	char dir[OS_PATH_MAX];
+	struct folder f;
 	bool ok;
 
-	if (!os_temp_dir("cc", dir, e))
+	if (!folder_open(&f, n, o, e))
 		return false;
-	ok = compile_in(&tmp, dir, texts, n, o, e);
-	if (ok &&
-	    !os_read_file(os_real(), &tmp, arena_printf(&tmp, "%s/%s", dir, object_name),
-		o->max_bytes ? o->max_bytes : COMPILE_MAX_BYTES, &made, e))
-		ok = err_in(e, "the compiled kernels");
-	os_remove_tree(dir);
-	if (ok)
-		*out = (struct bytes){arena_dup(a, made.p, made.n), made.n};
+	ok = compile_in(&tmp, &f, texts, n, e) && folder_take(&f, a, object_name, out, e);
+	folder_close(&f);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* ---- objects apart, and of them a shared one ----------------------------------------- */
+bool
+compile_objects(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
+    struct bytes *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct folder f;
+	struct work w = {.f = &f, .stage = apart, .texts = texts, .n = n};
+	bool ok;
+
+	if (!folder_open(&f, n, o, e))
+		return false;
+	ok = compile_all(&tmp, &w, e);
+	for (uint32_t i = 0; i < n && ok; i++)
+		ok = folder_take(&f, a, w.object[i], &out[i], e);
+	folder_close(&f);
+	arena_fini(&tmp);
+	return ok;
+}
+
+/* A name goes into a linker's script: nothing but a name may. */
+static bool
+is_name(const char *s)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789";
+
+	return *s && !(*s >= '0' && *s <= '9') && s[strspn(s, letters)] == '\0';
+}
+
+/* What the linker reads: what each function is called, and that nothing else can be seen. */
+static bool
+write_names(struct arena *a, const struct folder *f, uint32_t n_objects, const struct link_name *names,
+    uint32_t n, struct err *e)
+{
+	struct strbuf script, seen;
+
+	sb_init(&script, a);
+	sb_init(&seen, a);
+	for (uint32_t i = 0; i < n_objects; i++)
+		sb_addf(&script, "INPUT(kernels%u.o)\n", i);
+	sb_addz(&seen, n ? "{\nglobal:\n" : "{\n");
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_name(names[i].name) || !is_name(names[i].of))
+			return err_set(e, ERR_FORMAT, "'%s' is no name for a kernel", names[i].name);
+		sb_addf(&script, "%s = %s;\n", names[i].name, names[i].of);
+		sb_addf(&seen, "%s;\n", names[i].name);
+	}
+	sb_addz(&seen, "local: *;\n};\n");
+	return write_file(f->dir, "names.ld", sb_str(&script), e) &&
+	    write_file(f->dir, "names.map", sb_str(&seen), e);
+}
+
+static bool
+link_in(struct arena *a, const struct folder *f, const struct bytes *objects, uint32_t n,
+    const struct link_name *names, uint32_t n_names, struct err *e)
+{
+	static const char *const input[] = {
+	    "-Wl,--gc-sections", "-Wl,-z,muldefs", "-Wl,--version-script=names.map", "names.ld", libm, NULL};
+	bool ok = write_names(a, f, n, names, n_names, e);
+
+	for (uint32_t i = 0; i < n && ok; i++)
+		ok = write_file(f->dir, arena_printf(a, "kernels%u.o", i),
+		    (struct str){(const char *)objects[i].p, objects[i].n}, e);
+	return ok && call(a, f->cc, f->dir, f->o, link_flags, object_name, input, e);
+}
+
+bool
+link_objects(struct arena *a, const struct bytes *objects, uint32_t n, const struct link_name *names,
+    uint32_t n_names, const struct compile_opts *o, struct bytes *out, struct err *e)
+{
+	struct arena tmp = {0};
+	struct folder f;
+	bool ok;
+
+	if (!folder_open(&f, 1, o, e))
+		return false;
+	ok = link_in(&tmp, &f, objects, n, names, n_names, e) && folder_take(&f, a, object_name, out, e);
+	folder_close(&f);
 	arena_fini(&tmp);
 	return ok;
 }

@@ -190,6 +190,17 @@ bool compile_c(struct arena *a, struct str text, const struct compile_opts *o, s
  * each one's. */
 bool compile_files(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
     struct bytes *out, struct err *e) MUST_CHECK;
+/* Each text as a relocatable object, one of `out`, side by side likewise; whoever links them takes of each
+ * what it wants. */
+bool compile_objects(struct arena *a, const struct str *texts, uint32_t n, const struct compile_opts *o,
+    struct bytes *out, struct err *e) MUST_CHECK;
+/* Of such objects a shared one that holds what is named and what that calls.  A function that several of them
+ * have is the first one's. */
+struct link_name {
+	const char *name, *of; /* in what is made; in an object */
+};
+bool link_objects(struct arena *a, const struct bytes *objects, uint32_t n, const struct link_name *names,
+    uint32_t n_names, const struct compile_opts *o, struct bytes *out, struct err *e) MUST_CHECK;
 /* "gcc (Debian 12.2.0-14) 12.2.0": the first line of --version of the compiler in use. */
 bool compiler_version(struct arena *a, struct str *out, struct err *e) MUST_CHECK;
 

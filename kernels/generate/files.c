@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 
 struct sized {
 	size_t bytes;
@@ -46,10 +47,17 @@ place_all(struct arena *a, const struct kernel_code *const *codes, uint32_t n, u
 }
 
 uint32_t
-generate_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n,
-    uint32_t max, struct str **texts)
+generate_n_files(uint32_t n, uint32_t n_hands, uint32_t most)
 {
-	uint32_t n_files = MIN_OF(MAX_OF((n + GENERATE_FILE_KERNELS - 1) / GENERATE_FILE_KERNELS, 1u), max);
+	uint32_t rounds = (n + GENERATE_FILE_KERNELS * n_hands - 1) / (GENERATE_FILE_KERNELS * n_hands);
+
+	return MAX_OF(MIN_OF(MIN_OF(rounds * n_hands, n), most), 1u);
+}
+
+void
+generate_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes, uint32_t n,
+    uint32_t n_files, struct str **texts, const uint32_t **file_of)
+{
 	const uint32_t *file = place_all(a, codes, n, n_files);
 	struct str prelude = prelude_c(a, t);
 	struct strbuf *sb = NEW_ARRAY(a, struct strbuf, n_files);
@@ -65,7 +73,28 @@ generate_c_files(struct arena *a, const struct target *t, const struct kernel_co
 	}
 	for (uint32_t i = 0; i < n_files; i++)
 		(*texts)[i] = sb_str(&sb[i]);
-	return n_files;
+	if (file_of)
+		*file_of = file;
+}
+
+struct str
+kernel_called(struct arena *a, struct str text, struct str name)
+{
+	const size_t n = strlen(KERNEL_STAND_IN);
+	struct strbuf sb;
+
+	sb_init(&sb, a);
+	while (text.n) {
+		const char *at = memmem(text.p, text.n, KERNEL_STAND_IN, n);
+		size_t before = at ? (size_t)(at - text.p) : text.n;
+
+		sb_add(&sb, (struct str){text.p, before});
+		if (at)
+			sb_add(&sb, name);
+		before += at ? n : 0;
+		text = (struct str){text.p + before, text.n - before};
+	}
+	return sb_str(&sb);
 }
 
 void

@@ -30,6 +30,9 @@ bool generate_by_trace(struct arena *a, const struct spec *s, struct str trace, 
  * follow: it would be another schedule's kernel. */
 bool generate_loop_program(struct arena *a, const struct spec *s, struct str trace,
     const struct choices *chosen, const struct target *t, struct tir *out, struct err *e) MUST_CHECK;
+/* A name that no text holds otherwise, to generate under: what a kernel is called is put in later. */
+#define KERNEL_STAND_IN "korch_kernel"
+struct str kernel_called(struct arena *a, struct str text, struct str name);
 /* The kernel as a number, how it is started and fed included, its symbol and the head of its text not. */
 uint64_t kernel_code_hash(const struct kernel_code *k);
 /* A space_outcome (kernels/space): a GPU's kernels, which not every trace has a text for, are told by that.
@@ -43,12 +46,14 @@ void kernel_code_print(struct strbuf *sb, const struct kernel_code *k, const str
 struct str prelude_cuda(struct arena *a, bool for_host);
 /* Declarations and scalar helpers that generated C needs; no #include in it. */
 struct str prelude_c(struct arena *a, const struct target *t);
-/* The kernels of one object as at most `max` files (1 or more) for compile_files, each with the prelude; how
- * many.  Few kernels a file: of two cores one would else wait for the other's last file, and the prelude
- * costs little. */
-enum { GENERATE_FILE_KERNELS = 6 };
-uint32_t generate_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
-    uint32_t n, uint32_t max, struct str **texts);
+/* As how many files n kernels are compiled, 1 to `most`, so that each of n_hands compilers has work as long
+ * as another has. */
+enum { GENERATE_FILE_KERNELS = 12 };
+uint32_t generate_n_files(uint32_t n, uint32_t n_hands, uint32_t most);
+/* The kernels of one object as n_files texts for compile_files, each with the prelude, which costs little;
+ * file_of: of each kernel, NULL where nobody asks. */
+void generate_c_files(struct arena *a, const struct target *t, const struct kernel_code *const *codes,
+    uint32_t n, uint32_t n_files, struct str **texts, const uint32_t **file_of);
 /* The compiler's arguments that belong to the generated text (facts/cpu.md section 2). */
 const char *const *generate_c_flags(const struct target *t);
 

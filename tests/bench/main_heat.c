@@ -73,6 +73,7 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 	    NEW_ARRAY(&o->a, const struct kernel_code *, MAX_OF(p->n_kernels, 1u));
 	struct compile_opts co = {.flags = generate_c_flags(t)};
 	struct str *texts;
+	uint32_t n_files;
 
 	o->specs = NEW_ARRAY(&o->a, struct spec, MAX_OF(p->n_kernels, 1u));
 	o->codes = NEW_ARRAY(&o->a, struct kernel_code, MAX_OF(p->n_kernels, 1u));
@@ -96,8 +97,9 @@ make_kernels(struct one *o, const struct target *t, struct err *e)
 	}
 	for (int w = 0; w < WAYS; w++)
 		o->ns[w] = NEW_ARRAY(&o->a, double, MAX_OF(o->n, 1u));
-	return compile_files(&o->a, texts, generate_c_files(&o->a, t, codes, o->n, COMPILE_MAX_FILES, &texts),
-	    &co, &o->module, e);
+	n_files = generate_n_files(o->n, 1, COMPILE_MAX_FILES);
+	generate_c_files(&o->a, t, codes, o->n, n_files, &texts, NULL);
+	return compile_files(&o->a, texts, n_files, &co, &o->module, e);
 }
 
 static void *

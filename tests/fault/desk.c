@@ -665,7 +665,7 @@ desk_job(struct desk *d, int64_t budget_ns, bool prove, struct plan *plan)
 	d->n_unknown = 0;
 	start.plan_start = (struct m_plan_start){.job = 1,
 	    .env = d->env,
-	    .has_worker = true,
+	    .n_workers = 1,
 	    .model_name = STR("m.onnx"),
 	    .model_path =
 		str_of(arena_printf(&d->a, "%s/%s/model.onnx", d->dir, d->model ? d->model : "candy_small")),

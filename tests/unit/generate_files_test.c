@@ -24,6 +24,7 @@ test_files(void **state)
 	const struct kernel_code *list[8];
 	struct str *text;
 	struct err e = {0};
+	const uint32_t *file;
 	uint32_t n_files;
 
 	(void)state;
@@ -36,23 +37,36 @@ test_files(void **state)
 			fail_msg("%s\n%s", e.msg, words);
 		list[i] = &code[i];
 	}
-	n_files = generate_c_files(&a, &target_avx2, list, 8, 100, &text);
-	assert_int_equal(n_files, 2);
+	n_files = 2;
+	generate_c_files(&a, &target_avx2, list, 8, n_files, &text, &file);
 	assert_true(text[0].n < text[1].n * 3 / 2 && text[1].n < text[0].n * 3 / 2);
 	for (uint32_t i = 0; i < 8; i++) {
 		const char *name = arena_printf(&a, "k%u_p0(", i);
 
-		assert_int_equal(!!memmem(text[0].p, text[0].n, name, strlen(name)) +
-			!!memmem(text[1].p, text[1].n, name, strlen(name)),
-		    1);
+		for (uint32_t f = 0; f < 2; f++)
+			assert_int_equal(
+			    memmem(text[f].p, text[f].n, name, strlen(name)) != NULL, f == file[i]);
 	}
 	arena_fini(&a);
+}
+
+/* Each compiler has as many files as another, few of them, and no file is empty. */
+static void
+test_counts(void **state)
+{
+	static const uint32_t want[][4] = {/* kernels, hands, most, files */
+	    {0, 2, 100, 1}, {1, 2, 100, 1}, {2, 2, 100, 2}, {14, 2, 100, 2}, {30, 2, 100, 4},
+	    {30, 64, 100, 30}, {100, 1, 100, 9}, {100, 1, 5, 5}};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT_OF(want); i++)
+		assert_int_equal(generate_n_files(want[i][0], want[i][1], want[i][2]), want[i][3]);
 }
 
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_files)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_counts)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
