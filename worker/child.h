@@ -5,12 +5,15 @@
 
 #include "gpu_child.h"
 
+#include <sched.h>
+
 struct child {
 	struct pipe pipe; /* to and from its parent */
 	struct dev dev;
 	struct refs refs;
 	bool is_fake;
 	size_t memory_bytes;  /* what there is for kernels and their operands */
+	cpu_set_t cores;      /* before a pool pinned its opener; none where the system does not say */
 	struct gpu_child gpu; /* open: a GPU's child, or a compiler for them */
 	struct gpu_refs gpu_refs;
 	uint64_t fake_seed;

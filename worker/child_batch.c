@@ -1,5 +1,6 @@
 /* worker/child_batch.c: a batch in the measuring child: each kernel announced, checked against the
  * interpreter, raced; rows as they are made. */
+#include "check_ahead.h"
 #include "child.h"
 
 #include "../kernels/cost/cost.h"
@@ -42,10 +43,9 @@ struct item_run {
 };
 
 static void
-say_at(struct item_run *r, uint32_t kernel, bool is_reference)
+say_at(struct item_run *r, const struct m_batch_at *at)
 {
-	struct msg m = {.type = MSG_batch_at,
-	    .batch_at = {.item = r->item, .kernel = kernel, .is_reference = is_reference}};
+	struct msg m = {.type = MSG_batch_at, .batch_at = *at};
 
 	if (!child_say(r->c, &m))
 		r->is_cut = true;
@@ -54,7 +54,9 @@ say_at(struct item_run *r, uint32_t kernel, bool is_reference)
 static void
 announce(void *arg, uint32_t kernel)
 {
-	say_at(arg, kernel, false);
+	struct item_run *r = arg;
+
+	say_at(r, &(struct m_batch_at){.item = r->item, .kernel = kernel});
 }
 
 static void
@@ -133,18 +135,12 @@ find_of_item(struct item_run *r, struct dev_module *m, uint32_t k, struct err *e
 	return find_kernel(r->c, m, it->spec, &it->kernels[k], &r->kernels[k], e);
 }
 
+/* ready: the item's reference, or why there is none. */
 static void
-check_item(struct item_run *r, struct dev_module *m)
+check_item(struct item_run *r, struct dev_module *m, const struct check_ready *ready)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	struct check_opts o = {
-	    .tolerance = it->tolerance > 0 ? it->tolerance : r->b->batch.tolerance, .seed = r->b->batch.seed};
-	struct check *check = NULL;
-	struct err no_reference = {0};
 
-	say_at(r, 0, true);
-	if (!check_open(it->spec, &o, &check, &no_reference))
-		check = NULL;
 	for (uint32_t k = 0; k < it->n_kernels && !r->is_cut; k++) {
 		struct m_row *row = &r->rows[k].row;
 		struct err e = {0};
@@ -152,14 +148,14 @@ check_item(struct item_run *r, struct dev_module *m)
 		if (row->fail)
 			continue;
 		announce(r, k);
-		if (!check)
-			fail_row(r, k, &no_reference);
+		if (!ready->check)
+			fail_row(r, k, &ready->why);
 		else if (!find_of_item(r, m, k, &e) ||
-		    !check_kernel(check, &r->c->dev, &r->kernels[k], it->kernels[k].code, &row->error, &e))
+		    !check_kernel(
+			ready->check, &r->c->dev, &r->kernels[k], it->kernels[k].code, &row->error, &e))
 			fail_row(r, k, &e);
 		leave_if_lost(r);
 	}
-	check_close(check);
 }
 
 static struct race
@@ -244,21 +240,27 @@ fake_item(struct item_run *r)
 	}
 }
 
+static bool
+any_left(const struct child_batch *b, uint32_t item)
+{
+	for (uint32_t k = 0; k < b->batch.items[item].n_kernels; k++)
+		if (!b->skip[item][k])
+			return true;
+	return false;
+}
+
 /* Kernels that are to be left out carry a failure that is not sent; false: all of them are. */
 static bool
 item_open(struct item_run *r, struct arena *a)
 {
 	const struct measure_item *it = &r->b->batch.items[r->item];
-	bool any = false;
 
 	r->arena = a;
 	r->kernels = NEW_ARRAY(a, struct dev_kernel, it->n_kernels);
 	r->rows = NEW_ARRAY(a, struct m_measured, it->n_kernels);
-	for (uint32_t k = 0; k < it->n_kernels; k++) {
+	for (uint32_t k = 0; k < it->n_kernels; k++)
 		r->rows[k].row.fail = r->b->skip[r->item][k] ? (uint64_t)err_wire(ERR_FAILED) : 0;
-		any = any || !r->b->skip[r->item][k];
-	}
-	return any;
+	return any_left(r->b, r->item);
 }
 
 static void
@@ -277,7 +279,7 @@ item_say(struct item_run *r)
 }
 
 static void
-run_item(struct item_run *r, struct dev_module *m)
+run_item(struct item_run *r, struct dev_module *m, struct check_ready *ready)
 {
 	struct arena tmp = {0};
 	bool any = item_open(r, &tmp);
@@ -287,12 +289,53 @@ run_item(struct item_run *r, struct dev_module *m)
 	} else if (any && r->b->batch.in_pairs) {
 		pair_item(r, m);
 	} else if (any) {
-		check_item(r, m);
+		check_item(r, m, ready);
+		check_close(ready->check);
+		ready->check = NULL;
 		if (!r->b->batch.check_only && !r->is_cut)
 			time_item(r);
 	}
 	item_say(r);
 	item_close(r);
+	arena_fini(&tmp);
+}
+
+/* What the items from r->item on should compute, of as many as a part of the memory holds; how many. */
+static uint32_t
+check_some(struct item_run *r, struct check_ready *ready)
+{
+	enum { MEMORY_SHARE = 8 };
+	const struct measure_batch *b = &r->b->batch;
+	uint32_t n = b->alone
+	    ? 1
+	    : check_ahead_fits(&ready[r->item], b->n_items - r->item, r->c->memory_bytes / MEMORY_SHARE);
+
+	say_at(r, &(struct m_batch_at){.item = r->item, .is_reference = true, .n_items = n});
+	check_ahead(&ready[r->item], n, &r->c->cores);
+	return n;
+}
+
+/* One item after the other, their references made ahead. */
+static void
+run_in_turn(struct item_run *r, struct dev_module *m)
+{
+	const struct measure_batch *b = &r->b->batch;
+	struct arena tmp = {0};
+	struct check_ready *ready = NEW_ARRAY(&tmp, struct check_ready, MAX_OF(b->n_items, 1u));
+	bool is_checked = !r->c->is_fake && !b->in_pairs;
+	uint32_t until = 0;
+
+	for (uint32_t i = 0; i < b->n_items; i++)
+		ready[i] = (struct check_ready){.spec = any_left(r->b, i) ? b->items[i].spec : NULL,
+		    .opts = {.tolerance = b->items[i].tolerance > 0 ? b->items[i].tolerance : b->tolerance,
+			.seed = b->seed}};
+	for (r->item = 0; r->item < b->n_items && !r->is_cut; r->item++) {
+		if (is_checked && r->item == until)
+			until += check_some(r, ready);
+		run_item(r, m, &ready[r->item]);
+	}
+	for (uint32_t i = 0; i < b->n_items; i++)
+		check_close(ready[i].check);
 	arena_fini(&tmp);
 }
 
@@ -349,8 +392,7 @@ child_batch_run(struct child *c, struct arena *a, const struct m_batch_ask *q)
 	if (b.batch.together && !c->gpu.is_open && !c->is_fake)
 		r.is_cut = !run_together(c, a, &b, m);
 	else
-		for (r.item = 0; r.item < b.batch.n_items && !r.is_cut; r.item++)
-			run_item(&r, m);
+		run_in_turn(&r, m);
 	gpu_refs_close(&c->gpu_refs);
 	c->dev.unload(c->dev.self, m);
 	return !r.is_cut && child_say(c, &end);

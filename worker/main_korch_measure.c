@@ -72,6 +72,8 @@ greet(struct child *c, struct arena *a, const struct m_child_hello *h)
 	if (!is_gpu(h)) /* a driver reserves addresses for all memory there is */
 		space_limit(h->memory_bytes);
 	c->memory_bytes = h->memory_bytes;
+	if (sched_getaffinity(0, sizeof(c->cores), &c->cores) != 0)
+		CPU_ZERO(&c->cores);
 	return open_device(c, a, h, &e) ? child_say(c, &m) : child_say_error(c, &e);
 }
 

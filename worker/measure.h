@@ -101,6 +101,7 @@ struct measure_batch {
 	int64_t budget_ns;                     /* timing of one item, about; 0: 1 s */
 	double tolerance; /* largest error over largest magnitude, float32; 0: 1e-4 (D12) */
 	bool check_only;  /* rows without times */
+	bool alone;       /* references are made one by one; measure_batch_run sees to that */
 	bool together;    /* checked of before: all items race side by side (not on a GPU) */
 	bool in_pairs;    /* a GPU: each item's first kernel is the base of the others (gpu_pair.c) */
 	uint64_t seed;

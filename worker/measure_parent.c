@@ -383,7 +383,7 @@ measure_resolve(struct measure_child *c, struct arena *a, struct str spec, struc
 
 /* ---- batches ---------------------------------------------------------------------------- */
 struct progress {
-	const struct measure_batch *b;
+	struct measure_batch b;
 	struct arena *arena;     /* of what rows point to */
 	struct m_measured *rows; /* flat */
 	bool *settled;           /* flat */
@@ -403,15 +403,20 @@ settle(struct progress *p, uint32_t row, enum err_code fail, const char *cause)
 	measure_fail(p->arena, &p->rows[row].row, fail, cause);
 }
 
-/* The child is gone: whom to blame.  Without an announcement it was the module itself. */
+/* The child is gone: whom to blame.  Without an announcement it was the module itself.  Of several references
+ * that were made at a time nobody knows which it was: they are made one by one then. */
 static void
 blame(struct progress *p, enum err_code fail, const char *cause)
 {
 	uint32_t lo = 0, hi = p->n_rows;
 
-	if (p->at.item < p->b->n_items) {
+	if (p->at.is_reference && p->at.n_items > 1 && !p->b.alone) {
+		p->b.alone = true;
+		return;
+	}
+	if (p->at.item < p->b.n_items) {
 		lo = p->first[p->at.item];
-		hi = lo + p->b->items[p->at.item].n_kernels;
+		hi = lo + p->b.items[p->at.item].n_kernels;
 		if (!p->at.is_reference) {
 			lo += (uint32_t)p->at.kernel;
 			hi = lo + 1;
@@ -424,7 +429,7 @@ blame(struct progress *p, enum err_code fail, const char *cause)
 static bool
 is_kernel(const struct progress *p, uint64_t item, uint64_t kernel)
 {
-	return item < p->b->n_items && kernel < p->b->items[item].n_kernels;
+	return item < p->b.n_items && kernel < p->b.items[item].n_kernels;
 }
 
 static bool
@@ -472,7 +477,7 @@ take(struct progress *p, const struct msg *m)
 	if (m->type == MSG_batch_at) {
 		p->at = m->batch_at;
 		return is_kernel(p, p->at.item, p->at.kernel) ||
-		    (p->at.is_reference && p->at.item < p->b->n_items);
+		    (p->at.is_reference && p->at.item < p->b.n_items);
 	}
 	if (m->type == MSG_batch_row)
 		return take_row(p, &m->batch_row);
@@ -492,7 +497,7 @@ hear_batch(struct measure_child *c, struct progress *p, struct err *e)
 
 	while (h == HEARD_MSG && !p->is_done) {
 		struct arena_mark mark = arena_mark(&tmp);
-		bool thinking = p->at.item < p->b->n_items && p->at.is_reference;
+		bool thinking = p->at.item < p->b.n_items && p->at.is_reference;
 		struct msg m;
 
 		h = listen_for(c, &tmp, thinking ? measure_reference_ns : c->o.kernel_ns, &m);
@@ -513,7 +518,7 @@ send_batch(struct measure_child *c, const struct progress *p, struct err *e)
 	struct arena tmp = {0};
 	bool ok;
 
-	batch_pack(&tmp, p->b, p->settled, &q.batch_ask);
+	batch_pack(&tmp, &p->b, p->settled, &q.batch_ask);
 	ok = pipe_send(&c->pipe, &q, e);
 	arena_fini(&tmp);
 	return ok;
@@ -529,7 +534,7 @@ work_once(struct measure_child *c, struct progress *p, struct err *e)
 	enum heard h = HEARD_END;
 
 	*e = none;
-	p->at = (struct m_batch_at){.item = p->b->n_items};
+	p->at = (struct m_batch_at){.item = p->b.n_items};
 	if (send_batch(c, p, &lost))
 		h = hear_batch(c, p, e);
 	(void)hold(c, p, false, &none);
@@ -570,7 +575,7 @@ measure_batch_run(struct measure_child *c, struct arena *a, const struct measure
     struct m_measured **rows, struct err *e)
 {
 	struct arena tmp = {0};
-	struct progress p = {.b = b, .arena = a, .first = NEW_ARRAY(&tmp, uint32_t, b->n_items)};
+	struct progress p = {.b = *b, .arena = a, .first = NEW_ARRAY(&tmp, uint32_t, b->n_items)};
 	bool ok = true;
 
 	for (uint32_t i = 0; i < b->n_items; i++) {

@@ -197,6 +197,7 @@ batch_pack(struct arena *a, const struct measure_batch *b, const bool *is_settle
 	    .budget_ns = b->budget_ns,
 	    .tolerance = b->tolerance,
 	    .check_only = b->check_only,
+	    .alone = b->alone,
 	    .together = b->together,
 	    .in_pairs = b->in_pairs,
 	    .seed = b->seed,
@@ -295,6 +296,7 @@ batch_unpack(struct arena *a, const struct m_batch_ask *m, struct child_batch *o
 					.budget_ns = m->budget_ns,
 					.tolerance = m->tolerance,
 					.check_only = m->check_only,
+					.alone = m->alone,
 					.together = m->together,
 					.in_pairs = m->in_pairs,
 					.seed = m->seed}};
