@@ -188,7 +188,11 @@ static bool
 fit_samples(struct check *c, const struct set *s, struct err *e)
 {
 	const struct graph *g = &c->spec->g;
-	uint64_t most = 1;
+	const uint64_t n_apart = FEWEST_SAMPLES / NEIGHBOURS;
+	/* beyond this the fewest cost more than all elements, so nobody need count further */
+	uint64_t limit = (uint64_t)MIN_OF(
+		     (double)(max_cone / n_apart), c->dense_ns / (2 * evaluation_ns * (double)n_apart) + 1),
+		 most = 1;
 
 	for (uint32_t i = 0; i < g->n_outputs; i++) {
 		int64_t count = shape_count(&output(c, i)->shape);
@@ -196,8 +200,7 @@ fit_samples(struct check *c, const struct set *s, struct err *e)
 
 		if (count == 0)
 			continue;
-		if (!interp_cone(g, (const void *const *)s->operands, g->outputs[i], count / 2,
-			max_cone / (FEWEST_SAMPLES / NEIGHBOURS), &n, e))
+		if (!interp_cone(g, (const void *const *)s->operands, g->outputs[i], count / 2, limit, &n, e))
 			return false;
 		most = MAX_OF(most, n);
 	}
