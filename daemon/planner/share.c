@@ -19,8 +19,7 @@ static const int64_t most_compile_ns = 60000000000;
 static const int64_t link_ns = 300000000, file_ns = 50000000, candidate_ns = 30000;
 /* Runs of each plan that are timed at the least (worker/plan_times.c), and what starting them takes. */
 enum { PLAN_RUNS = 8 };
-/* Kernels that keep a compiler busy: few of them are hardly built faster by several, whatever files they are
- * in. */
+/* A core's worth of kernels: of fewer, one is most of the work. */
 enum { KERNELS_A_CORE = 3 };
 static const int64_t start_plans_ns = 500000000;
 /* A measurement that cannot end in this time is not begun. */
