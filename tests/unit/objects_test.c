@@ -19,12 +19,16 @@ struct kernels {
 	const struct kernel_code *list[N];
 	const char *symbol[N];
 	struct objects_want want;
+	struct objects *objects;
 };
 
-static void
-make_kernels(struct kernels *k)
+static int
+setup(void **state)
 {
-	*k = (struct kernels){
+	struct kernels *k = heap_alloc(sizeof(*k));
+
+	*state = k;
+	*k = (struct kernels){.objects = objects_new(1 << 30),
 	    .want = {.target = &target_avx2, .n = N, .codes = k->list, .symbols = k->symbol}};
 	for (int i = 0; i < N; i++) {
 		const char *words = arena_printf(
@@ -40,6 +44,18 @@ make_kernels(struct kernels *k)
 	}
 	k->code[3].desc.is_library = true; /* of which nothing is compiled */
 	k->code[3].text = STR("/* a call */\n");
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct kernels *k = *state;
+
+	objects_free(k->objects);
+	arena_fini(&k->a);
+	free(k);
+	return 0;
 }
 
 /* What kernel `i` makes of -1.5, by the name that it has in the module. */
@@ -81,14 +97,12 @@ expect(const struct kernels *k, struct bytes object, int i, float want)
 static void
 what_is_kept_is_linked(void **state)
 {
-	struct kernels *k = heap_alloc(sizeof(*k));
-	struct objects *o = objects_new(1 << 30);
+	struct kernels *k = *state;
+	struct objects *o = k->objects;
 	struct bytes one, two;
 	int64_t each_ns;
 	struct err e = {0};
 
-	(void)state;
-	make_kernels(k);
 	if (!objects_make(o, &k->want, &each_ns, &e))
 		fail_msg("%s", e.msg);
 	assert_true(each_ns > 0);
@@ -114,23 +128,18 @@ what_is_kept_is_linked(void **state)
 	k->list[0] = &k->code[3];
 	k->want.n = 1;
 	assert_true(objects_link(o, &k->a, &k->want, &two, &e));
-	objects_free(o);
-	arena_fini(&k->a);
-	free(k);
 }
 
 /* For another instruction set, or by another text, it is another kernel. */
 static void
 others_are_compiled(void **state)
 {
-	struct kernels *k = heap_alloc(sizeof(*k));
-	struct objects *o = objects_new(1 << 30);
+	struct kernels *k = *state;
+	struct objects *o = k->objects;
 	struct target strict = target_avx2;
 	int64_t each_ns;
 	struct err e = {0};
 
-	(void)state;
-	make_kernels(k);
 	k->want.n = 2;
 	assert_true(objects_make(o, &k->want, &each_ns, &e) && each_ns > 0);
 	strict.strict = true;
@@ -139,9 +148,6 @@ others_are_compiled(void **state)
 	assert_true(objects_make(o, &k->want, &each_ns, &e) && each_ns == 0);
 	k->code[1].text = k->code[4].text;
 	assert_true(objects_make(o, &k->want, &each_ns, &e) && each_ns > 0);
-	objects_free(o);
-	arena_fini(&k->a);
-	free(k);
 }
 
 /* One more than the limit: what was used longest ago is gone, the rest is there; and what is linked may be
@@ -149,14 +155,12 @@ others_are_compiled(void **state)
 static void
 the_limit_holds(void **state)
 {
-	struct kernels *k = heap_alloc(sizeof(*k));
+	struct kernels *k = *state;
 	struct objects *o;
 	struct bytes out;
 	int64_t each_ns;
 	struct err e = {0};
 
-	(void)state;
-	make_kernels(k);
 	o = objects_new(1);
 	assert_true(objects_link(o, &k->a, &k->want, &out, &e));
 	expect(k, out, 6, -1.0f);
@@ -174,22 +178,18 @@ the_limit_holds(void **state)
 	k->want.codes = k->list;
 	assert_true(objects_make(o, &k->want, &each_ns, &e) && each_ns > 0);
 	objects_free(o);
-	arena_fini(&k->a);
-	free(k);
 }
 
 /* A kernel that does not compile costs no other. */
 static void
 what_does_not_compile_is_told(void **state)
 {
-	struct kernels *k = heap_alloc(sizeof(*k));
-	struct objects *o = objects_new(1 << 30);
+	struct kernels *k = *state;
+	struct objects *o = k->objects;
 	struct bytes out;
 	int64_t each_ns;
 	struct err e = {0};
 
-	(void)state;
-	make_kernels(k);
 	k->code[1].text = STR("int x = ;\n");
 	k->code[1].head_bytes = 0;
 	assert_false(objects_make(o, &k->want, &each_ns, &e));
@@ -200,17 +200,16 @@ what_does_not_compile_is_told(void **state)
 	k->symbol[0] = "k0 = 0; INPUT(/etc/passwd)";
 	assert_false(objects_link(o, &k->a, &k->want, &out, &e));
 	assert_int_equal(e.code, ERR_FORMAT);
-	objects_free(o);
-	arena_fini(&k->a);
-	free(k);
 }
 
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_kept_is_linked),
-	    cmocka_unit_test(others_are_compiled), cmocka_unit_test(the_limit_holds),
-	    cmocka_unit_test(what_does_not_compile_is_told)};
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(what_is_kept_is_linked, setup, teardown),
+	    cmocka_unit_test_setup_teardown(others_are_compiled, setup, teardown),
+	    cmocka_unit_test_setup_teardown(the_limit_holds, setup, teardown),
+	    cmocka_unit_test_setup_teardown(what_does_not_compile_is_told, setup, teardown)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
